@@ -1,0 +1,126 @@
+# Needs Go and make; "make race" also a C compiler, "make benchcmp" also git,
+# "make conformance" also Node. CI calls these targets and nothing else.
+
+GO       ?= go
+PKG      ?= ./...
+FUZZTIME ?= 10s
+BENCH    ?= .
+BENCHTIME ?= 1s
+COUNT    ?= 10
+TIMEOUT  ?= 10m
+
+# The fan-out benchmark that "make profile" records.
+PROFILE_PKG   ?= ./engine/fanout
+PROFILE_BENCH ?= .
+
+# A release archive has no git directory: then the binary says "dev".
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  Variables: PKG=$(PKG) FUZZTIME=$(FUZZTIME) BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT)"
+
+.PHONY: run
+run: build ## build and run the relay: bin/sluice serve
+	bin/sluice serve
+
+# Static, without paths of the machine that builds it. The version goes in by
+# the linker, so that building asks nothing of git.
+.PHONY: build
+build: ## build bin/sluice
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.buildVersion=$(VERSION)' -o bin/sluice ./cmd/sluice
+	@if [ -d cmd/sluicebench ]; then \
+		set -x; CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/sluicebench ./cmd/sluicebench; \
+	fi
+
+.PHONY: test
+test: ## run all tests
+	$(GO) test -timeout $(TIMEOUT) $(PKG)
+
+.PHONY: race
+race: ## run all tests with the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) $(PKG)
+
+.PHONY: check
+check: fmt-check vet lint tidy-check arch ## format, vet, lint, import rules, go.mod, documents
+
+.PHONY: fmt
+fmt: ## format all Go files
+	$(GO) tool gofumpt -l -w .
+
+.PHONY: fmt-check
+fmt-check: ## fail if a Go file is not formatted
+	@out=$$($(GO) tool gofumpt -l .) || exit 1; \
+	if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet $(PKG)
+
+.PHONY: lint
+lint: ## staticcheck
+	$(GO) tool staticcheck $(PKG)
+
+.PHONY: tidy-check
+tidy-check: ## fail if go.mod or go.sum is not what the code needs
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: arch
+arch: ## import rules, doc.go files, paths named in documents
+	$(GO) test ./internal/archtest
+
+# "go test -list" prints the names of a package's targets before its "ok".
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME
+	@list=$$($(GO) test -list '^Fuzz' $(PKG)) || { echo "$$list"; exit 1; }; \
+	echo "$$list" | awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' | \
+	while read -r pkg name; do \
+		echo "== $$pkg $$name"; \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null || exit 1; \
+	done
+
+.PHONY: bench
+bench: ## run the benchmarks matching BENCH
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -timeout $(TIMEOUT) $(PKG)
+
+# Both revisions are measured by the same command on the same machine.
+.PHONY: benchcmp
+benchcmp: ## compare benchmarks with those of revision BASE (benchstat)
+	@test -n "$(BASE)" || { echo "usage: make benchcmp BASE=<revision> [PKG=./engine/fanout] [BENCH=.] [COUNT=10]"; exit 2; }
+	@mkdir -p bench/out
+	@tree=$$(mktemp -d) && trap 'git worktree remove --force "$$tree" >/dev/null 2>&1; rm -rf "$$tree"' EXIT && \
+	git worktree add --force --detach "$$tree" "$(BASE)" >/dev/null && \
+	echo "== $(BASE)" && \
+	(cd "$$tree" && $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count $(COUNT) -timeout 60m $(PKG)) >bench/out/old.txt && \
+	echo "== work tree" && \
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count $(COUNT) -timeout 60m $(PKG) >bench/out/new.txt && \
+	$(GO) tool benchstat bench/out/old.txt bench/out/new.txt
+
+.PHONY: conformance
+conformance: build ## run the public live checker against bin/sluice (needs Node)
+	@if checker=$$(.ci/live-checker); then \
+		SLUICE_BIN='$(CURDIR)/bin/sluice' AEP_LIVE_JS="$$checker" $(GO) test -count=1 -v -timeout $(TIMEOUT) ./internal/conformance; \
+	elif [ $$? -eq 3 ]; then echo "conformance: skipped, for the reason above"; \
+	else exit 1; fi
+
+.PHONY: profile
+profile: ## record a CPU profile of the fan-out benchmark into profiles/out
+	@mkdir -p profiles/out
+	$(GO) test -run '^$$' -bench '$(PROFILE_BENCH)' -benchmem -benchtime $(BENCHTIME) \
+		-cpuprofile profiles/out/fanout.cpu.pprof -o profiles/out/fanout.test $(PROFILE_PKG) >profiles/out/fanout.txt
+	@cat profiles/out/fanout.txt
+	$(GO) tool pprof -top -nodecount 25 profiles/out/fanout.test profiles/out/fanout.cpu.pprof
+
+.PHONY: cover
+cover: ## test coverage per function, into coverage.out
+	$(GO) test -timeout $(TIMEOUT) -coverprofile coverage.out $(PKG)
+	$(GO) tool cover -func coverage.out | tail -n 1
+
+.PHONY: clean
+clean: ## remove what the targets made
+	rm -rf bin bench/out profiles/out coverage.out
