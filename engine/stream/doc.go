@@ -1,0 +1,16 @@
+// Package stream owns the log: an append-only sequence of entries with dense
+// positions and bounded retention, and the entry itself, one event with a
+// position and the bytes that go to the wires.
+//
+// It knows no protocol: an event is opaque and only says how it is indexed and
+// how its frames are built. It does no I/O and starts no goroutine.
+//
+// Thread rule: appending takes the log's mutex; reading takes none. Entries and
+// frames belong to nobody: they are immutable once appended and the collector
+// frees them.
+//
+// Invariants:
+//
+//   - S1: positions are dense and never reused within a run; oldest <= next.
+//   - S3: a frame's bytes never change after append.
+package stream
