@@ -294,12 +294,15 @@ func (l *Loop) Cancel(t *Timer) { l.wheel.Cancel(t) }
 
 // armTimer makes the clock ring when the wheel next needs to advance.
 func (l *Loop) armTimer() {
+	now := l.clock.Now()
+	if l.timer != nil && !l.timerAt.After(now) {
+		l.timer = nil // it has rung
+	}
 	due := l.wheel.Next()
 	if due.IsZero() {
 		return
 	}
-	now := l.clock.Now()
-	if l.timer != nil && !due.Before(l.timerAt) && l.timerAt.After(now) {
+	if l.timer != nil && !due.Before(l.timerAt) {
 		return // an earlier ring is on its way
 	}
 	if l.timer != nil {

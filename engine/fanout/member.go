@@ -1,0 +1,479 @@
+package fanout
+
+import "github.com/sluice-relay/sluice/engine/stream"
+
+// Cut is why a member was ended by the engine.
+type Cut uint8
+
+// Reasons for ending a member.
+const (
+	CutHard    Cut = iota + 1 // it owes its peer more than HardBytes
+	CutOverrun                // the log no longer holds what it is owed
+	CutPanic                  // serving it failed inside the relay
+)
+
+func (c Cut) String() string {
+	switch c {
+	case CutHard:
+		return "hard-limit"
+	case CutOverrun:
+		return "log-overrun"
+	case CutPanic:
+		return "internal-error"
+	}
+	return "none"
+}
+
+// Owner is the connection that a member delivers to, as the fan-out core sees
+// it. It is called on the loop, and only for lag, overrun and close.
+type Owner interface {
+	// AppendGap appends the frame which tells that the replay of a session goes
+	// on at earliest, because what was before is gone.
+	AppendGap(dst []byte, s *Sub, session string, earliest stream.Sequence) []byte
+	// AppendShed appends the frame which tells that n events were shed.
+	AppendShed(dst []byte, n int64) []byte
+	// Replayed tells that a finite member has handed all of its replay to its
+	// output.
+	Replayed()
+	// Cut tells that the member was ended. Its output still holds what it owes,
+	// and Delivered still answers.
+	Cut(Cut)
+}
+
+// Sub is one subscription of a member. Immutable after it was handed over,
+// except for the positions, which the member owns.
+type Sub struct {
+	// ID is the owner's name of the subscription; it is unique in a member.
+	ID       string
+	Selector Selector
+	Form     stream.Form
+	// Track makes Delivered tell positions of this subscription.
+	Track bool
+	// Data is the owner's.
+	Data any
+
+	from  stream.Pos // live entries are from <= Pos < until
+	until stream.Pos
+}
+
+// Plan is what a subscription replays before it goes live.
+type Plan struct {
+	All   bool // every session from its earliest entry
+	From  []From
+	Extra []string // sessions from their earliest entry, without a marker (R279)
+}
+
+// From is one resume position: everything held after it.
+type From struct {
+	Session string
+	After   stream.Sequence
+}
+
+type state uint8
+
+const (
+	stateIdle    state = iota // no subscription
+	stateCatchUp              // reads buffers and log on its own
+	stateLive                 // in a group
+	stateEnded
+)
+
+const never = ^stream.Pos(0)
+
+// maxEnding is how many subscriptions of a member that does not read may wait
+// for the last events before their end. More end at once, so that a peer which
+// replaces its subscriptions for ever costs no more memory for it (L2).
+const maxEnding = 256
+
+// Member is one connection's delivery state. Owned by its loop; all methods are
+// loop only.
+//
+// Idle -> CatchUp -> Live -> CatchUp -> ... -> Ended. A change of the
+// subscriptions sends a live member back to CatchUp at the position up to which
+// it was served, so that every connection has one cursor and one output order.
+// A live member lags while its output or its queue holds something.
+type Member struct {
+	// Immutable after construction.
+	set    *Set
+	out    *Output
+	owner  Owner
+	finite bool // ends with its replay
+
+	// Owned by the loop.
+	state  state
+	subs   []*Sub
+	cursor stream.Pos // in CatchUp: next position of the log to read
+	since  stream.Pos // of the last change of subs: no group serves what is before
+
+	// CatchUp.
+	tasks   []task
+	replays bool   // the first task has begun
+	filling *Batch // what is being read, not yet handed to the output
+	queued  bool   // in set.ready
+	parked  bool   // in set.waiting
+
+	// Live.
+	group *Group
+	place int
+	start stream.Pos // what the group serves before it is not for this member
+	lags  bool       // counted in group.lagging
+
+	// joined is the member's own list when it joined its last group: the
+	// subscriptions that the indexes in that group's records mean.
+	joined []*Sub
+
+	queue   runQueue // records of that group
+	shed    int64
+	dropped map[groupKeyPos]shedAt
+
+	// base are positions of this member alone: what it replayed and what it got
+	// before it joined its group. before is base as it was until the member left
+	// its last group, which records still queued refer to.
+	base, before positions[memberKeyPos]
+
+	replies    []reply
+	replyBytes int64
+}
+
+// reply is a frame that has to follow the entries before barrier.
+type reply struct {
+	barrier stream.Pos
+	frame   []byte
+}
+
+// shedAt remembers what a subscription got of a session before entries of it
+// were shed, the last of them at last.
+type shedAt struct {
+	prev position
+	last stream.Pos
+}
+
+// NewMember returns a member that delivers to out. finite members end with
+// their replay: they never go live.
+func (s *Set) NewMember(out *Output, owner Owner, finite bool) *Member {
+	s.members++
+	out.free = s.recycle
+	return &Member{set: s, out: out, owner: owner, finite: finite}
+}
+
+// QueuedBytes returns Q: the bytes accepted for the connection and not handed
+// to the kernel.
+func (m *Member) QueuedBytes() int64 { return m.out.bytes + m.queue.bytes + m.replyBytes }
+
+// Live tells whether the member is in a group and owes nothing.
+func (m *Member) Live() bool { return m.state == stateLive && !m.behind() }
+
+// Subs returns the number of subscriptions.
+func (m *Member) Subs() int {
+	n := 0
+	for _, s := range m.subs {
+		if s.until == never {
+			n++
+		}
+	}
+	return n
+}
+
+// behind tells whether something is owed, so that new entries have to queue.
+func (m *Member) behind() bool { return m.out.bytes > 0 || m.queue.count > 0 }
+
+func (m *Member) setLagging(v bool) {
+	if m.lags == v || m.group == nil {
+		return
+	}
+	m.lags = v
+	if v {
+		m.group.lagging++
+	} else {
+		m.group.lagging--
+	}
+}
+
+// Subscribe registers sub, replaces one of the same ID, and replays plan before
+// it goes live. ack, which may be nil, precedes everything of sub; it follows
+// everything ingested before this call that the connection is owed live (R329).
+//
+// Registering and choosing what to replay is one step: entries before the
+// position read here come from the buffers, entries from it on are live (R192).
+func (m *Member) Subscribe(sub *Sub, plan Plan, ack []byte) {
+	if m.state == stateEnded {
+		return
+	}
+	h := m.set.activate()
+	m.step(h)
+	m.drop(sub.ID, h)
+	sub.from, sub.until = h, never
+	m.subs = append(m.subs, sub)
+	m.acknowledge(ack, h)
+	if m.state == stateEnded {
+		return
+	}
+	m.plan(sub, plan)
+	if m.finite {
+		sub.until = h
+	}
+	m.proceed()
+}
+
+// Unsubscribe ends the subscription, and sends ack after its last entry. It
+// tells whether the subscription was known; ack is sent in any case (R326).
+func (m *Member) Unsubscribe(id string, ack []byte) bool {
+	if m.state == stateEnded {
+		return false
+	}
+	h := m.set.log.Next()
+	known := m.has(id)
+	if known {
+		m.step(h)
+		m.drop(id, h)
+		m.acknowledge(ack, h)
+		m.proceed()
+		return true
+	}
+	m.Reply(ack)
+	return false
+}
+
+// step brings a live or idle member to CatchUp, at the position up to which it
+// was served, for a change of its subscriptions at h.
+func (m *Member) step(h stream.Pos) {
+	m.since = h
+	switch m.state {
+	case stateIdle:
+		m.cursor = h
+	case stateLive:
+		m.cursor = m.set.servedUpTo(m)
+		m.leaveGroup(nil)
+	}
+	m.state = stateCatchUp
+}
+
+func (m *Member) has(id string) bool {
+	for _, s := range m.subs {
+		if s.ID == id && s.until == never {
+			return true
+		}
+	}
+	return false
+}
+
+// drop ends the subscription of that ID at h. When the member is replaying, or
+// has nothing before h to deliver, it ends at once. So does one whose own replay
+// is broken off: a live event after it would lead the peer past what it has not
+// seen.
+func (m *Member) drop(id string, h stream.Pos) {
+	for i, s := range m.subs {
+		if s.ID != id || s.until != never {
+			continue
+		}
+		s.until = h
+		replaying := m.replays
+		broken := m.dropTasks(s)
+		full := m.behind() && len(m.subs)-m.Subs() > maxEnding
+		if replaying || broken || full || m.cursor >= h {
+			m.subs = append(m.subs[:i:i], m.subs[i+1:]...)
+			m.forget(s)
+		}
+		return
+	}
+}
+
+// dropTasks drops what is left of the replay of s and tells whether there was
+// anything.
+func (m *Member) dropTasks(s *Sub) bool {
+	kept := m.tasks[:0]
+	for _, t := range m.tasks {
+		if t.sub != s {
+			kept = append(kept, t)
+		}
+	}
+	dropped := m.tasks[len(kept):]
+	broken := len(dropped) > 0
+	clear(dropped)
+	if m.tasks = kept; len(kept) == 0 {
+		m.tasks, m.replays = nil, false
+	}
+	return broken
+}
+
+// forget drops the positions of a subscription that has ended.
+func (m *Member) forget(s *Sub) {
+	for k := range m.base {
+		if k.sub == s {
+			delete(m.base, k)
+		}
+	}
+}
+
+// current tells whether s has not been ended by its peer.
+func (m *Member) current(s *Sub) bool { return s.until == never || m.finite }
+
+// acknowledge sends or queues a frame that belongs to a change of the
+// subscriptions at h.
+func (m *Member) acknowledge(frame []byte, h stream.Pos) {
+	switch {
+	case len(frame) == 0 || m.overHard():
+	case m.replays || (m.cursor >= h && len(m.replies) == 0 && m.queue.count == 0):
+		m.out.sendOrdered(frame)
+	default:
+		m.await(h, frame)
+	}
+}
+
+// await queues a reply until everything before h was delivered.
+func (m *Member) await(h stream.Pos, frame []byte) {
+	m.replies = append(m.replies, reply{h, frame})
+	m.replyBytes += int64(len(frame))
+}
+
+// overHard cuts a member that owes more than HardBytes: frames are never
+// dropped, so that a peer which asks and never reads is ended (R422).
+func (m *Member) overHard() bool {
+	if m.state == stateEnded || m.QueuedBytes() <= m.set.limits.HardBytes {
+		return false
+	}
+	m.set.cut(m, CutHard)
+	return true
+}
+
+// Reply sends a frame that answers a request just processed: it follows every
+// entry ingested before, unless the connection replays or lags (R329). frame is
+// shared from now on.
+func (m *Member) Reply(frame []byte) {
+	h := m.set.log.Next()
+	switch {
+	case m.overHard():
+	case len(m.replies) > 0: // replies keep their own order
+		m.await(h, frame)
+	case m.state == stateIdle || m.state == stateEnded:
+		m.out.sendOrdered(frame)
+	case m.replays || m.behind():
+		m.out.sendReply(frame)
+	case m.state == stateLive && m.set.servedUpTo(m) >= h,
+		m.state == stateCatchUp && m.cursor >= h:
+		m.out.sendOrdered(frame)
+	default:
+		m.await(h, frame)
+		m.proceed()
+	}
+}
+
+// Urgent sends a frame at the next frame boundary. frame is shared from now on.
+// It returns false when the peer owes too much, which ends it.
+func (m *Member) Urgent(frame []byte) bool {
+	if m.overHard() || m.out.dead {
+		return false
+	}
+	m.out.SendUrgent(frame)
+	return true
+}
+
+// proceed puts the member where it will be worked on next. It is called
+// whenever its state may allow more.
+func (m *Member) proceed() {
+	switch m.state {
+	case stateLive:
+		m.sendReplies(m.set.servedUpTo(m))
+		if len(m.replies) > 0 {
+			m.park()
+		}
+	case stateCatchUp:
+		if m.out.bytes == 0 && !m.queued && !m.parked {
+			m.queued = true
+			m.set.ready = append(m.set.ready, m)
+			m.set.lp.Ring()
+		}
+	}
+}
+
+// park waits for the end of the next pass.
+func (m *Member) park() {
+	if !m.parked {
+		m.parked = true
+		m.set.waiting = append(m.set.waiting, m)
+	}
+}
+
+// sendReplies sends the replies whose barrier is not after p.
+func (m *Member) sendReplies(p stream.Pos) {
+	for len(m.replies) > 0 && m.replies[0].barrier <= p {
+		m.sendReply()
+	}
+}
+
+func (m *Member) sendReply() {
+	frame := m.replies[0].frame
+	m.replies[0] = reply{}
+	m.replyBytes -= int64(len(frame))
+	if m.replies = m.replies[1:]; len(m.replies) == 0 {
+		m.replies = nil
+	}
+	m.out.sendOrdered(frame)
+}
+
+// Close ends the member: it is gone from its group at once, and so is the
+// memory of what it was owed. The output is not touched. Closing twice is
+// closing once.
+func (m *Member) Close() {
+	m.queue.clear()
+	m.StopLive()
+	m.replies, m.replyBytes, m.shed = nil, 0, 0
+	m.base, m.before, m.joined, m.dropped, m.filling = nil, nil, nil, nil, nil
+}
+
+// StopLive ends replay and live delivery: what is queued stays owed, nothing is
+// added (R461, R462).
+func (m *Member) StopLive() { m.detach(nil) }
+
+// detach takes the member out of everything but its output and queue. undo are
+// records that its group counts as served and that it will not get.
+func (m *Member) detach(undo []Record) {
+	if m.state == stateEnded {
+		return
+	}
+	if m.state == stateLive {
+		m.leaveGroup(undo)
+	}
+	m.state = stateEnded
+	// What was answered is not taken back. What waits behind the queue leaves
+	// when that is empty, see upToDate.
+	if m.queue.count == 0 {
+		m.sendReplies(never)
+	}
+	m.tasks, m.replays = nil, false
+	m.set.members--
+	m.set.deactivate()
+}
+
+// cut ends m for reason c and tells its owner.
+func (s *Set) cut(m *Member, c Cut) { s.cutUndo(m, c, nil) }
+
+func (s *Set) cutUndo(m *Member, c Cut, undo []Record) {
+	if m.state == stateEnded {
+		return
+	}
+	s.stats.Cut++
+	m.detach(undo)
+	s.lp.Contain(func() { m.owner.Cut(c) })
+	m.queue.clear()
+	m.replies, m.replyBytes, m.shed = nil, 0, 0
+}
+
+// leaveGroup takes a live member out of its group; its positions become its
+// own. undo are records of the pass under way that it will not get.
+func (m *Member) leaveGroup(undo []Record) {
+	if undo == nil {
+		undo = m.unserved()
+	}
+	m.foldPositions(undo)
+	m.set.leave(m)
+}
+
+// unserved returns the records of the pass under way that its group counts and
+// that this member has not got yet.
+func (m *Member) unserved() []Record {
+	if b := m.group.batch; b != nil && (m.set.pass.to == 0 || m.set.servedUpTo(m) < m.set.pass.to) {
+		return b.recs
+	}
+	return nil
+}

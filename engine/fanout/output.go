@@ -1,0 +1,313 @@
+package fanout
+
+import (
+	"slices"
+
+	"github.com/sluice-relay/sluice/engine/loop"
+)
+
+// Batch is a run of whole frames that goes to sockets as one write. Its bytes
+// are shared and immutable while anybody holds it; a batch whose bytes came
+// from a Set's free list returns there with the last hold. Owned by the loop.
+type Batch struct {
+	bytes []byte
+	ends  []uint32 // ends[i] is the end of frame i; empty when it is one frame
+	buf   []byte   // pooled memory of bytes, kept for the next use
+	recs  []Record // recs[i] tells of frame i; nil for frames that are no event
+
+	refs     int
+	pooled   bool // bytes, ends and recs go back to the free list
+	recsHeld bool // a private queue refers to recs, so they are not reused
+}
+
+// frameEnd returns the end of the frame that holds the byte at off.
+func (b *Batch) frameEnd(off int) int {
+	if len(b.ends) == 0 {
+		return len(b.bytes)
+	}
+	return int(b.ends[b.frameAt(off)])
+}
+
+// frameAt returns the index of the frame that holds the byte at off.
+func (b *Batch) frameAt(off int) int {
+	lo, hi := 0, len(b.ends)
+	for lo < hi {
+		if mid := (lo + hi) / 2; int(b.ends[mid]) <= off {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// segment is the part [off, end) of a batch that is still to be written.
+type segment struct {
+	b        *Batch
+	off, end int
+}
+
+// startsInside tells whether the segment begins inside a frame.
+func (s segment) startsInside() bool {
+	if s.off == 0 {
+		return false
+	}
+	if len(s.b.ends) == 0 {
+		return true
+	}
+	i := s.b.frameAt(s.off)
+	return i == 0 || int(s.b.ends[i-1]) != s.off
+}
+
+// Output is one connection's output sequence: whole frames, in order, of which
+// the kernel has taken a prefix. What it owes is references into batches, never
+// a copy. Owned by the loop.
+//
+// After an error of the transport it swallows everything: the connection is
+// gone and its loop will hear of it.
+type Output struct {
+	tr    loop.Transport
+	free  func(*Batch) // takes back pooled batches, may be nil
+	segs  []segment
+	bytes int64 // in segs
+	taken int64 // bytes the kernel ever took
+	dead  bool
+
+	// Places in segs, kept so that a flood of frames costs constant time each.
+	urgent  int // behind the last urgent frame, 0 when none is owed
+	ordered int // behind the last frame that replies follow, 0 when none is owed
+}
+
+// Init sets the transport. It is called once, before anything else.
+func (o *Output) Init(tr loop.Transport) { o.tr = tr }
+
+// OwedBytes returns the bytes that the kernel has not taken yet.
+func (o *Output) OwedBytes() int64 { return o.bytes }
+
+// TakenBytes returns how many bytes the kernel has taken so far.
+func (o *Output) TakenBytes() int64 { return o.taken }
+
+// Dead tells that the transport has failed or was closed for good.
+func (o *Output) Dead() bool { return o.dead }
+
+// Send queues one frame behind everything owed and writes what the kernel
+// takes. frame is shared from now on and must not change.
+func (o *Output) Send(frame []byte) {
+	if o.dead || len(frame) == 0 {
+		return
+	}
+	n := 0
+	if o.bytes == 0 {
+		if n = o.write(frame); n == len(frame) || o.dead {
+			return
+		}
+	}
+	o.push(&Batch{bytes: frame}, n)
+}
+
+// SendBorrowed is Send for a frame whose memory the caller wants back: what
+// the kernel does not take at once is copied.
+func (o *Output) SendBorrowed(frame []byte) {
+	if o.dead || len(frame) == 0 {
+		return
+	}
+	n := 0
+	if o.bytes == 0 {
+		if n = o.write(frame); n == len(frame) || o.dead {
+			return
+		}
+	}
+	o.push(&Batch{bytes: append([]byte(nil), frame...)}, n)
+}
+
+// SendUrgent queues one frame at the next frame boundary, before everything
+// else that is owed but urgent frames before it. frame is shared from now on.
+func (o *Output) SendUrgent(frame []byte) {
+	if o.dead || len(frame) == 0 {
+		return
+	}
+	if o.bytes == 0 {
+		o.Send(frame)
+		return
+	}
+	at := o.boundary()
+	o.insert(at, frame)
+	o.urgent = at + 1
+	if o.ordered > at {
+		o.ordered++
+	}
+}
+
+// sendReply is SendUrgent for a frame that overtakes none which was sent with
+// sendOrdered or sendReply.
+func (o *Output) sendReply(frame []byte) {
+	if o.dead || len(frame) == 0 {
+		return
+	}
+	if o.bytes == 0 {
+		o.sendOrdered(frame)
+		return
+	}
+	boundary := o.boundary()
+	at := max(boundary, o.ordered)
+	o.insert(at, frame)
+	o.ordered = at + 1
+	if at == boundary {
+		o.urgent = at + 1
+	}
+}
+
+// sendOrdered is Send for a frame that replies must not overtake.
+func (o *Output) sendOrdered(frame []byte) {
+	o.Send(frame)
+	o.ordered = len(o.segs)
+}
+
+// boundary returns the index of the segment that the next urgent frame goes
+// before. A segment that is written up to the middle of a frame is cut in two
+// where that frame ends.
+func (o *Output) boundary() int {
+	if o.urgent > 0 {
+		return o.urgent
+	}
+	first := o.segs[0]
+	if !first.startsInside() {
+		return 0
+	}
+	if cut := first.b.frameEnd(first.off); cut < first.end {
+		first.b.refs++
+		o.segs[0].end = cut
+		o.segs = slices.Insert(o.segs, 1, segment{b: first.b, off: cut, end: first.end})
+		if o.ordered > 0 {
+			o.ordered++
+		}
+	}
+	return 1
+}
+
+// insert owes a frame of its own, as segment at.
+func (o *Output) insert(at int, frame []byte) {
+	o.segs = slices.Insert(o.segs, at, segment{b: &Batch{bytes: frame, refs: 1}, end: len(frame)})
+	o.bytes += int64(len(frame))
+}
+
+// writeBatch writes b when nothing is owed, and owes what the kernel does not
+// take. It tells whether b is out.
+func (o *Output) writeBatch(b *Batch) bool {
+	if o.dead {
+		return true
+	}
+	n := 0
+	if o.bytes == 0 {
+		if n = o.write(b.bytes); n == len(b.bytes) || o.dead {
+			return true
+		}
+	}
+	o.push(b, n)
+	return false
+}
+
+// push owes b from off on and asks for writability.
+func (o *Output) push(b *Batch, off int) {
+	b.refs++
+	o.segs = append(o.segs, segment{b: b, off: off, end: len(b.bytes)})
+	o.bytes += int64(len(b.bytes) - off)
+	o.tr.WantWritable()
+}
+
+func (o *Output) write(p []byte) int {
+	n, err := o.tr.Write(p)
+	o.taken += int64(n)
+	if err != nil {
+		o.Discard()
+		o.dead = true
+	}
+	return n
+}
+
+// Flush writes what is owed until the kernel's buffer is full, and then asks
+// for writability. It tells whether nothing is owed any more.
+func (o *Output) Flush() bool {
+	for len(o.segs) > 0 && !o.dead {
+		s := &o.segs[0]
+		n := o.write(s.b.bytes[s.off:s.end])
+		if o.dead {
+			break
+		}
+		o.bytes -= int64(n)
+		if s.off += n; s.off < s.end {
+			o.tr.WantWritable()
+			return false
+		}
+		o.release(s.b)
+		o.shift()
+	}
+	return true
+}
+
+// shift drops the first segment and gives memory back when none is left.
+func (o *Output) shift() {
+	o.segs[0] = segment{}
+	o.segs = o.segs[1:]
+	o.urgent, o.ordered = max(o.urgent-1, 0), max(o.ordered-1, 0)
+	if len(o.segs) == 0 {
+		o.segs = nil
+	}
+}
+
+func (o *Output) release(b *Batch) {
+	if b.refs--; b.refs == 0 && b.pooled && o.free != nil {
+		o.free(b)
+	}
+}
+
+// Discard forgets what is owed, memory included.
+func (o *Output) Discard() {
+	for _, s := range o.segs {
+		o.release(s.b)
+	}
+	o.segs, o.bytes, o.urgent, o.ordered = nil, 0, 0, 0
+}
+
+// Kill makes the output swallow everything from now on: its connection is gone.
+func (o *Output) Kill() {
+	o.Discard()
+	o.dead = true
+}
+
+// DropUnsent forgets what is owed, except for the rest of a frame that the
+// kernel has taken a part of.
+func (o *Output) DropUnsent() {
+	if len(o.segs) == 0 {
+		return
+	}
+	keep := o.segs[0]
+	if !keep.startsInside() {
+		o.Discard()
+		return
+	}
+	keep.end = min(keep.end, keep.b.frameEnd(keep.off))
+	keep.b.refs++
+	o.Discard()
+	o.segs = append(o.segs, keep)
+	o.bytes = int64(keep.end - keep.off)
+}
+
+// unsent calls f, in output order, for each record of which the kernel has
+// taken nothing. A frame that is partly written does not count: it is always
+// finished before anything else is sent (R428).
+func (o *Output) unsent(f func(*Record)) {
+	for _, s := range o.segs {
+		b := s.b
+		first := 0
+		if len(b.ends) > 0 {
+			first = b.frameAt(s.off)
+		}
+		if s.startsInside() {
+			first++
+		}
+		for i := first; i < len(b.recs) && (len(b.ends) == 0 || int(b.ends[i]) <= s.end); i++ {
+			f(&b.recs[i])
+		}
+	}
+}

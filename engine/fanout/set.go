@@ -1,0 +1,556 @@
+package fanout
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-relay/sluice/engine/loop"
+	"github.com/sluice-relay/sluice/engine/session"
+	"github.com/sluice-relay/sluice/engine/stream"
+)
+
+// Limits are the sizes at which a member's treatment changes. The zero value
+// stands for the defaults.
+type Limits struct {
+	SoftBytes   int64 // over it droppable entries are shed (R420)
+	HardBytes   int64 // over it the member is cut (R422)
+	BatchBytes  int   // of one group and pass
+	LagBytes    int   // of one batch for laggards
+	WindowBytes int   // of one step of a replay (R423)
+	// LookWrites is how many writes pass between two looks at the clock. A
+	// write costs 7 to 9 us, so that the default of 32 is a quarter of a turn.
+	LookWrites int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.SoftBytes == 0 {
+		l.SoftBytes = 1 << 20
+	}
+	if l.HardBytes == 0 {
+		l.HardBytes = 8 << 20
+	}
+	if l.BatchBytes == 0 {
+		l.BatchBytes = 128 << 10
+	}
+	if l.LagBytes == 0 {
+		l.LagBytes = 16 << 10
+	}
+	if l.WindowBytes == 0 {
+		l.WindowBytes = 256 << 10
+	}
+	if l.LookWrites == 0 {
+		l.LookWrites = 32
+	}
+	return l
+}
+
+const (
+	// passEntries bounds how many entries one pass looks at.
+	passEntries = 4096
+	// triesPerLook is how many selectors are asked, about, between two looks at
+	// the clock: some tens of microseconds.
+	triesPerLook = 256
+	// feedEntries bounds how many entries one step of a catch-up looks at, all
+	// subscriptions of its member together.
+	feedEntries = 512
+	// spareBatches bounds the free list of a loop.
+	spareBatches = 64
+)
+
+// Set is the fan-out state of one loop: its members, groups, index, and its
+// cursor into the log. All methods are loop only unless they say otherwise.
+//
+// A pass serves the entries [cursor, pass end) to the groups that they touch.
+// A member is served up to cursor, or up to the pass's end once its group's
+// turn is over; see servedUpTo. Members that catch up read the log on their own
+// until they stand where their group stands, and then join it.
+type Set struct {
+	// Immutable after construction.
+	log     *stream.Log
+	buffers *session.Buffers
+	limits  Limits
+	lp      *loop.Loop
+
+	// Owned by the loop.
+	groups  map[string]*Group
+	index   index
+	cursor  stream.Pos
+	pass    pass
+	ready   []*Member // catch up and can write
+	waiting []*Member // ahead of the cursor, or with a reply ahead of it
+	spare   []*Batch
+	entries []*stream.Entry // scratch of replays
+	members int
+	stats   Stats
+
+	durations Durations
+
+	// Atomic.
+	active  atomic.Bool   // the loop has subscriptions: ring it on append
+	reached atomic.Uint64 // cursor, as others see it
+	passed  atomic.Int64  // bytes of the log that are behind the cursor
+
+	// OnProgress, when set, is called after each pass. Set before use.
+	OnProgress func()
+}
+
+// pass is the serving of the entries [cursor, to).
+type pass struct {
+	to     stream.Pos // 0: none is under way
+	bytes  int64
+	groups []*Group
+	gi     int // group being served
+	mi     int // next member of it
+	writes int // so far
+	began  time.Time
+}
+
+// Stats are a set's counters. Owned by the loop.
+type Stats struct {
+	Deliveries int64 // frames of events handed to an output
+	Bytes      int64 // of these
+	Writes     int64 // of batches
+	ShortWrite int64
+	Shed       int64
+	Cut        int64
+	Passes     int64
+	Gaps       int64
+}
+
+// NewSet returns the fan-out state of lp, which reads log and replays from
+// buffers. It adds itself to the loop's turns.
+func NewSet(lp *loop.Loop, log *stream.Log, buffers *session.Buffers, limits Limits) *Set {
+	s := &Set{log: log, buffers: buffers, limits: limits.withDefaults(), lp: lp, groups: map[string]*Group{}}
+	s.reached.Store(^uint64(0))
+	lp.AddDrainer(s)
+	return s
+}
+
+// Active tells whether the loop has to be rung when an entry was appended. Any
+// goroutine, after the append.
+func (s *Set) Active() bool { return s.active.Load() }
+
+// Reached returns the position up to which the loop has read the log, and the
+// bytes of the log behind it. ok is false when the loop follows nothing. Any
+// goroutine.
+func (s *Set) Reached() (p stream.Pos, bytes int64, ok bool) {
+	r := s.reached.Load()
+	return stream.Pos(r), s.passed.Load(), r != ^uint64(0)
+}
+
+// Stats returns the counters. Loop only.
+func (s *Set) Stats() Stats { return s.stats }
+
+// Members returns how many members the set has. Loop only.
+func (s *Set) Members() int { return s.members }
+
+// Groups returns how many groups of live members the set has. Loop only.
+func (s *Set) Groups() int { return len(s.groups) }
+
+// activate makes the loop follow the log and returns the position from which a
+// subscription registered now is live. The order matters: an append that is not
+// in the replay sees the flag and rings.
+func (s *Set) activate() stream.Pos {
+	if s.active.Load() {
+		return s.log.Next()
+	}
+	s.active.Store(true)
+	next := s.log.Next()
+	s.passed.Store(s.log.TotalBytes())
+	s.setCursor(next)
+	return next
+}
+
+// deactivate stops following the log when the last subscription has gone.
+func (s *Set) deactivate() {
+	if s.members == 0 && s.pass.to == 0 {
+		s.active.Store(false)
+		s.reached.Store(^uint64(0))
+	}
+}
+
+func (s *Set) setCursor(p stream.Pos) {
+	s.cursor = p
+	s.reached.Store(uint64(p))
+}
+
+// Drain implements loop.Drainer: it serves passes and feeds members that catch
+// up, by turns, until deadline.
+func (s *Set) Drain(deadline time.Time) (more bool) {
+	for {
+		if !s.runPass(deadline) || !s.feedReady(deadline) {
+			return true
+		}
+		if len(s.ready) == 0 && (!s.active.Load() || s.log.Next() == s.cursor) {
+			return false
+		}
+		if !s.lp.Now().Before(deadline) {
+			return true
+		}
+	}
+}
+
+// runPass serves one pass, or what is left of one, and tells whether it is
+// finished.
+func (s *Set) runPass(deadline time.Time) (finished bool) {
+	if s.pass.to == 0 {
+		if !s.active.Load() || s.log.Next() == s.cursor {
+			return true
+		}
+		if !s.startPass(deadline) {
+			return true
+		}
+	}
+	for s.pass.gi < len(s.pass.groups) {
+		if !s.serveGroup(s.pass.groups[s.pass.gi], deadline) {
+			return false
+		}
+		s.pass.gi++
+		s.pass.mi = 0
+	}
+	s.endPass()
+	return true
+}
+
+// startPass reads the log from the cursor on and collects a batch for each
+// group that is touched. It stops when a batch has its size, and when matching
+// alone has taken up the turn. It returns false when the log no longer holds
+// what is at the cursor.
+func (s *Set) startPass(deadline time.Time) bool {
+	p := s.cursor
+	next := min(s.log.Next(), p+passEntries)
+	tried := 0
+	for full := false; p < next && !full; p++ {
+		e, err := s.log.At(p)
+		if err != nil && p == s.cursor {
+			s.overrun()
+			return false
+		}
+		if err != nil {
+			break // what was read is served first
+		}
+		s.pass.bytes += int64(e.SizeBytes)
+		full = s.matchEntry(e)
+		if tried += 1 + len(s.index.scan) + len(s.index.hits); tried >= triesPerLook {
+			tried = 0
+			full = full || !s.lp.Now().Before(deadline)
+		}
+	}
+	s.stats.Passes++
+	s.pass.began = s.lp.Now()
+	s.pass.to = p
+	for _, g := range s.pass.groups {
+		g.stamp = p
+	}
+	return true
+}
+
+// matchEntry adds e to the batches of the groups that it touches and tells
+// whether one of them is full.
+func (s *Set) matchEntry(e *stream.Entry) (full bool) {
+	s.index.hits = s.index.hits[:0]
+	for !s.tryMatch(e) {
+	}
+	// Events of one group go in the order of its subscriptions.
+	if !slices.IsSortedFunc(s.index.hits, bySub) {
+		slices.SortStableFunc(s.index.hits, bySub)
+	}
+	for _, f := range s.index.hits {
+		full = s.addHit(e, f) || full
+	}
+	return full
+}
+
+// addHit adds e to the batch of a group and tells whether that is full. When
+// the frame cannot be built the group is ended.
+func (s *Set) addHit(e *stream.Entry, f *filed) (full bool) {
+	g := f.g
+	defer func() {
+		if r := recover(); r != nil {
+			s.lp.CountPanic(r)
+			s.endGroup(g, CutPanic)
+		}
+	}()
+	if g.batch == nil {
+		g.batch = s.newBatch()
+		g.size, g.done = 0, false
+		s.pass.groups = append(s.pass.groups, g)
+	}
+	g.add(e, f.sub)
+	return g.size >= s.limits.BatchBytes
+}
+
+func bySub(a, b *filed) int { return int(a.sub) - int(b.sub) }
+
+// tryMatch looks e up in the index. When a selector panics its group is ended,
+// and the look-up has to be done again for the others; stamps keep those that
+// were asked from being asked twice.
+func (s *Set) tryMatch(e *stream.Entry) (done bool) {
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		s.lp.CountPanic(r)
+		if f := s.index.trying; f != nil {
+			s.index.trying = nil
+			s.endGroup(f.g, CutPanic)
+			return
+		}
+		done = true // the event itself is broken
+	}()
+	s.index.match(e)
+	return true
+}
+
+// endGroup cuts all members of g.
+func (s *Set) endGroup(g *Group, c Cut) {
+	for _, m := range append([]*Member(nil), g.members...) {
+		if m != nil {
+			s.cut(m, c)
+		}
+	}
+}
+
+// overrun ends all live members: the log has moved past the loop's cursor,
+// which the caller of Append is bound to prevent.
+func (s *Set) overrun() {
+	// The cursor goes first: when the last member ends with its group the loop
+	// follows nothing any more, and must not say that it is behind.
+	s.passed.Store(s.log.TotalBytes())
+	s.setCursor(s.log.Next())
+	for _, g := range s.groups {
+		s.endGroup(g, CutOverrun)
+	}
+	s.unpark()
+}
+
+// serveGroup writes the group's batch to its members from pass.mi on and tells
+// whether all were served.
+func (s *Set) serveGroup(g *Group, deadline time.Time) (served bool) {
+	defer s.contain(g, &served)
+	b := g.batch
+	if b.refs == 0 {
+		g.build()
+		b.refs++ // the pass's own hold
+	}
+	for s.pass.mi < len(g.members) {
+		m := g.members[s.pass.mi]
+		s.pass.mi++
+		if m == nil || m.start >= s.pass.to {
+			continue
+		}
+		s.deliver(g, m, b)
+		if s.pass.writes++; s.pass.writes%s.limits.LookWrites == 0 && !s.lp.Now().Before(deadline) {
+			return false
+		}
+	}
+	s.finishGroup(g)
+	return true
+}
+
+func (s *Set) finishGroup(g *Group) {
+	b := g.batch
+	g.batch, g.done = nil, true
+	if b.refs--; b.refs == 0 {
+		s.recycle(b)
+	}
+}
+
+// contain ends the members of a group whose serving panicked: one broken
+// selector or frame must not stop the loop.
+func (s *Set) contain(g *Group, served *bool) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	s.lp.CountPanic(r)
+	s.endGroup(g, CutPanic)
+	g.batch, g.done = nil, true
+	*served = true
+}
+
+// deliver hands the pass's batch to one member: to its socket when it owes
+// nothing, else to its private queue.
+func (s *Set) deliver(g *Group, m *Member, b *Batch) {
+	if m.behind() {
+		m.enqueue(b)
+		return
+	}
+	s.count(b)
+	if !m.out.writeBatch(b) {
+		s.stats.ShortWrite++
+		b.recsHeld = true
+		m.setLagging(true)
+	}
+}
+
+// count counts the writing of one batch.
+func (s *Set) count(b *Batch) {
+	s.stats.Writes++
+	s.stats.Deliveries += int64(len(b.recs))
+	s.stats.Bytes += int64(len(b.bytes))
+}
+
+// endPass moves the cursor, closes tombstones and lets those go on that waited
+// for it.
+func (s *Set) endPass() {
+	to := s.pass.to
+	for i, g := range s.pass.groups {
+		g.compact()
+		if g.lagging == 0 {
+			g.recent = [len(g.recent)]*Batch{}
+		}
+		if g.empty() {
+			s.dropGroup(g)
+		}
+		s.pass.groups[i] = nil
+	}
+	s.durations.observe(s.lp.Now().Sub(s.pass.began))
+	s.passed.Add(s.pass.bytes)
+	s.pass = pass{groups: s.pass.groups[:0]}
+	s.setCursor(to)
+	s.unpark()
+	s.deactivate()
+	if s.OnProgress != nil {
+		s.OnProgress()
+	}
+}
+
+// unpark lets members go on that waited for the cursor.
+func (s *Set) unpark() {
+	if len(s.waiting) == 0 {
+		return
+	}
+	w := s.waiting
+	s.waiting = nil
+	for _, m := range w {
+		if m.parked {
+			m.parked = false
+			m.proceed()
+		}
+	}
+	if len(s.waiting) == 0 {
+		clear(w)
+		s.waiting = w[:0]
+	}
+}
+
+// feedReady feeds each member that was ready when it was called, once. It
+// returns false when the deadline came first.
+func (s *Set) feedReady(deadline time.Time) bool {
+	n := len(s.ready)
+	for i := range n {
+		m := s.ready[i]
+		s.ready[i] = nil
+		m.queued = false
+		if m.state == stateCatchUp {
+			s.feedContained(m, deadline)
+		}
+		if i&7 == 7 && !s.lp.Now().Before(deadline) {
+			s.ready = append(s.ready[:0], s.ready[i+1:]...)
+			return false
+		}
+	}
+	s.ready = append(s.ready[:0], s.ready[n:]...)
+	return true
+}
+
+func (s *Set) feedContained(m *Member, deadline time.Time) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.lp.CountPanic(r)
+			s.cut(m, CutPanic)
+		}
+	}()
+	m.feed(deadline)
+}
+
+// servedUpTo returns the position up to which a live member was served.
+func (s *Set) servedUpTo(m *Member) stream.Pos {
+	p := &s.pass
+	if p.to == 0 || m.start >= p.to {
+		return max(s.cursor, m.start)
+	}
+	g := m.group
+	if g.stamp != p.to || g.done || (p.groups[p.gi] == g && m.place < p.mi) {
+		return p.to
+	}
+	return s.cursor
+}
+
+// edge returns where groups stand for those who join now.
+func (s *Set) edge() stream.Pos {
+	if s.pass.to != 0 {
+		return s.pass.to
+	}
+	return s.cursor
+}
+
+// inPass tells whether the pass under way serves g.
+func (s *Set) inPass(g *Group) bool { return s.pass.to != 0 && g.stamp == s.pass.to }
+
+// join adds m to the group of its subscriptions. It stands at s.edge().
+func (s *Set) join(m *Member) {
+	key := groupKey(m.subs)
+	g := s.groups[key]
+	if g == nil {
+		g = &Group{key: key, subs: append([]*Sub(nil), m.subs...)}
+		for i, sub := range g.subs {
+			g.track = g.track || sub.Track
+			f := &filed{g: g, sub: uint16(i)}
+			s.index.add(f, sub.Selector.Candidates())
+			g.filed = append(g.filed, f)
+		}
+		s.groups[key] = g
+	}
+	m.group, m.place, m.start = g, len(g.members), s.edge()
+	m.joined, m.before = append([]*Sub(nil), m.subs...), nil
+	g.members = append(g.members, m)
+}
+
+// leave takes m out of its group.
+func (s *Set) leave(m *Member) {
+	g := m.group
+	g.leave(m, s.inPass(g))
+	if g.empty() && !s.inPass(g) {
+		s.dropGroup(g)
+	}
+}
+
+func (s *Set) dropGroup(g *Group) {
+	if s.groups[g.key] != g {
+		return
+	}
+	delete(s.groups, g.key)
+	for _, f := range g.filed {
+		s.index.remove(f)
+	}
+}
+
+// newBatch returns an empty pooled batch.
+func (s *Set) newBatch() *Batch {
+	if n := len(s.spare); n > 0 {
+		b := s.spare[n-1]
+		s.spare[n-1] = nil
+		s.spare = s.spare[:n-1]
+		return b
+	}
+	return &Batch{pooled: true}
+}
+
+// recycle takes back a pooled batch that nobody holds. Bytes that belong to an
+// entry are left alone, and so are records that private queues refer to.
+func (s *Set) recycle(b *Batch) {
+	if b == nil || len(s.spare) >= spareBatches || cap(b.buf) > 2*s.limits.WindowBytes {
+		return
+	}
+	recs := b.recs
+	if b.recsHeld {
+		recs = nil
+	}
+	clear(recs)
+	*b = Batch{buf: b.buf[:0], ends: b.ends[:0], recs: recs[:0], pooled: true}
+	s.spare = append(s.spare, b)
+}
