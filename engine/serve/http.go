@@ -1,0 +1,149 @@
+package serve
+
+import (
+	"errors"
+
+	"github.com/sluice-relay/sluice/codec/http1"
+)
+
+// feedHTTP works off input as requests. Input that comes while an answer is
+// unfinished is held, so that answers leave in request order (R49).
+func (c *Conn) feedHTTP(p []byte) {
+	if c.busy || c.blocked() || c.held != nil {
+		c.hold(p)
+		return
+	}
+	c.busy = true
+	rest := c.parse(p)
+	c.busy = false
+	switch {
+	case c.phase == phaseHTTP && len(rest) > 0:
+		c.hold(rest)
+	case c.phase == phaseHTTP:
+		c.watchInput()
+	case len(rest) > 0:
+		c.OnData(rest) // what was glued to an upgrade
+	}
+}
+
+// blocked tells whether the next request has to wait.
+func (c *Conn) blocked() bool {
+	if c.x != nil {
+		return c.x.ended // body complete, answer not
+	}
+	return c.out.OwedBytes() > owedAnswer
+}
+
+// parse feeds the parser until the input is used up or has to wait, and returns
+// the rest.
+func (c *Conn) parse(p []byte) (rest []byte) {
+	for c.phase == phaseHTTP && !c.blocked() {
+		n, step, data, err := c.parser.Feed(c.w.heads, p)
+		p = p[n:]
+		if err != nil {
+			c.refuseError(err)
+			return nil
+		}
+		switch step {
+		case http1.NeedMore:
+			return nil
+		case http1.GotHead:
+			c.begin(c.parser.Head())
+		case http1.GotBody:
+			c.bodyBytes += int64(len(data))
+			c.x.data(data)
+		case http1.GotEnd:
+			c.clearDeadline(dueBody)
+			if c.x != nil {
+				c.x.end()
+			}
+		}
+	}
+	return p
+}
+
+// watchInput sets the deadlines that fit what the parser waits for.
+func (c *Conn) watchInput() {
+	switch {
+	case c.parser.InHead():
+		c.clearDeadline(dueIdle)
+		if c.due[dueHead] == 0 { // counted from the first octet, not per read
+			c.setDeadline(dueHead, HeadTimeout)
+		}
+	case c.x == nil && c.due[dueIdle] == 0:
+		c.clearDeadline(dueHead)
+		c.setDeadline(dueIdle, IdleTimeout)
+	}
+}
+
+// begin starts an exchange.
+func (c *Conn) begin(h *http1.Head) {
+	c.w.stats.Requests++
+	c.clearDeadline(dueIdle)
+	c.clearDeadline(dueHead)
+	x := c.w.newExchange()
+	x.conn, x.Head = c, h
+	x.http10 = h.Minor == 0
+	x.keepAlive = h.KeepAlive && !c.w.stopping
+	x.expects = h.ExpectContinue
+	x.length = h.ContentLength
+	c.x = x
+	if h.ContentLength != 0 {
+		c.bodyBytes = 0
+		c.setDeadline(dueBody, BodyWindow)
+	}
+	defer c.contain()
+	c.w.serving = true
+	defer c.served()
+	c.w.cfg.Handler.Serve(x)
+	if c.x == x {
+		x.Head = nil
+	}
+}
+
+func (c *Conn) served() { c.w.serving = false }
+
+// contain turns a panic in a handler into the end of its connection.
+func (c *Conn) contain() {
+	if r := recover(); r != nil {
+		c.w.loop.CountPanic(r)
+		c.abort()
+	}
+}
+
+// refuseError answers what is no HTTP and closes.
+func (c *Conn) refuseError(err error) {
+	var e *http1.Error
+	if !errors.As(err, &e) {
+		e = &http1.Error{Status: 400, Reason: "bad request"}
+	}
+	c.w.stats.Refused++
+	c.refuse(e.Status, e.Reason)
+}
+
+// refuse answers with a status and closes. An exchange whose answer was begun
+// cannot be answered again; its connection is just closed.
+func (c *Conn) refuse(status int, reason string) {
+	if c.phase != phaseHTTP {
+		return
+	}
+	answered := false
+	if x := c.x; x != nil {
+		answered = x.responded
+		c.x = nil
+		x.lost()
+		c.w.freeExchange(x)
+	}
+	if !answered {
+		c.w.buf = http1.AppendResponse(c.w.buf[:0], &http1.Response{
+			Status: status,
+			Fields: textFields,
+			Body:   append([]byte(reason), '\n'),
+		}, c.w.date())
+		c.out.SendBorrowed(c.w.buf)
+	}
+	c.closeAfterFlush()
+	c.afterWrite()
+}
+
+var textFields = []http1.Field{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}

@@ -1,0 +1,247 @@
+package serve
+
+import (
+	"errors"
+	"time"
+
+	"github.com/sluice-relay/sluice/codec/wsframe"
+)
+
+const (
+	// socketHeld is the most input that waits while a socket's handler holds
+	// it.
+	socketHeld = 1 << 20
+	// pongsOwed is how many pongs may wait for a peer that does not read; more
+	// are left out (RFC 6455 section 5.5.3).
+	pongsOwed = 16
+	// CloseTimeout is how long a peer may take to finish the closing handshake
+	// (R462); BackpressureTimeout the same for one that did not read (R428).
+	CloseTimeout        = 2 * time.Second
+	BackpressureTimeout = 5 * time.Second
+)
+
+// socket is the WebSocket state of a connection.
+type socket struct {
+	reader  wsframe.Reader
+	handler SocketHandler
+	heardAt time.Time
+	taken   int64 // of the budget, for an unfinished message and held input
+	held    []byte
+	holding bool
+	closing bool // our Close frame is out or owed
+	shaken  bool // the peer's Close has come
+	// pongs are those that may still be owed: each is out once the output has
+	// taken so many bytes.
+	pongs []int64
+}
+
+// SetLimit bounds the next messages (R332). WebSocket only.
+func (p *Peer) SetLimit(bytes int64) {
+	if s := p.c.socket; s != nil {
+		s.reader.Limit = bytes
+	}
+}
+
+// LastHeard returns when anything last arrived, also what Hold made wait.
+// WebSocket only.
+func (p *Peer) LastHeard() time.Time { return p.c.socket.heardAt }
+
+// Hold stops the handing over of messages until Release. Input that comes
+// meanwhile waits, at most 1 MiB of it. WebSocket only.
+func (p *Peer) Hold() {
+	if s := p.c.socket; s != nil {
+		s.holding = true
+	}
+}
+
+// Release goes on with messages after Hold. It must not be called from an
+// OnText, not even another connection's: the text lies in memory that all
+// share.
+func (p *Peer) Release() {
+	c, s := p.c, p.c.socket
+	if p.gone || s == nil || !s.holding {
+		return
+	}
+	s.holding = false
+	held := s.held
+	s.held = nil
+	rest := c.readFrames(held, &c.w.frames)
+	if c.phase != phaseSocket {
+		return
+	}
+	if len(rest) > 0 {
+		s.held = rest // no copy: a handler may hold again at each message
+	}
+	c.chargeSocket()
+}
+
+// CloseSocket begins the closing handshake: a Close frame goes out behind what
+// is owed, and the peer has patience to answer it before it is cut. The handler
+// gets OnClose now. WebSocket only.
+func (p *Peer) CloseSocket(code int, reason string, patience time.Duration) {
+	if p.gone {
+		return
+	}
+	c := p.c
+	c.socket.closing = true
+	c.peer = nil
+	p.closed() // replies that waited go out first
+	c.out.Send(wsframe.AppendClose(nil, code, reason))
+	c.setDeadline(dueClose, patience)
+	c.afterWrite()
+	if c.socket.holding {
+		c.skipHeld()
+	}
+}
+
+// skipHeld reads what was held up to the peer's Close frame; messages have
+// nobody left who takes them. It has a scratch of its own, since it may run
+// while another connection's text is being handled.
+func (c *Conn) skipHeld() {
+	s := c.socket
+	held := s.held
+	s.held, s.holding = nil, false
+	if len(held) == 0 {
+		return
+	}
+	c.readFrames(held, new(wsframe.Scratch))
+	if c.phase == phaseSocket {
+		c.chargeSocket()
+	}
+}
+
+// feedSocket works off input as WebSocket frames.
+func (c *Conn) feedSocket(p []byte) {
+	s := c.socket
+	s.heardAt = c.w.loop.Now()
+	rest := c.readFrames(p, &c.w.frames)
+	if c.phase != phaseSocket {
+		return
+	}
+	s.held = append(s.held, rest...)
+	c.chargeSocket()
+}
+
+// readFrames handles the messages in p and returns what is left of it when the
+// handler holds. Not holding means that nothing is held.
+func (c *Conn) readFrames(p []byte, frames *wsframe.Scratch) (rest []byte) {
+	s := c.socket
+	for len(p) > 0 && c.phase == phaseSocket && !s.holding {
+		n, msg, err := s.reader.Feed(p, frames)
+		p = p[n:]
+		if err != nil {
+			c.failSocket(err)
+			return nil
+		}
+		if msg.Complete() {
+			c.onMessage(msg)
+		}
+	}
+	return p
+}
+
+// chargeSocket settles what the socket holds with the budget (R46).
+func (c *Conn) chargeSocket() {
+	s := c.socket
+	now := int64(s.reader.HeldBytes() + len(s.held))
+	if len(s.held) > socketHeld || now > s.taken && !c.w.cfg.Budget.Take(now-s.taken) {
+		c.w.stats.OverLimit++
+		c.closeWith(1013, "try again later")
+		return
+	}
+	if now < s.taken {
+		c.w.cfg.Budget.Give(s.taken - now)
+	}
+	s.taken = now
+}
+
+// releaseSocket gives up all input: none counts any more.
+func (c *Conn) releaseSocket() {
+	s := c.socket
+	c.w.cfg.Budget.Give(s.taken)
+	s.taken, s.held, s.reader = 0, nil, wsframe.Reader{}
+}
+
+func (c *Conn) onMessage(msg wsframe.Message) {
+	s := c.socket
+	switch msg.Op {
+	case wsframe.OpPing:
+		c.pong(msg.Payload)
+	case wsframe.OpClose:
+		c.onPeerClose(msg.Code)
+	case wsframe.OpText:
+		if c.peer != nil {
+			defer c.contain()
+			s.handler.OnText(msg.Payload)
+		}
+	case wsframe.OpBinary:
+		if c.peer != nil {
+			defer c.contain()
+			s.handler.OnBinary()
+		}
+	}
+}
+
+// pong answers a ping. Pongs go before other frames that wait, in order, so one
+// is out at the latest when all is that was owed at its time.
+func (c *Conn) pong(payload []byte) {
+	if c.peer == nil {
+		return
+	}
+	s := c.socket
+	sent, taken := 0, c.out.TakenBytes()
+	for sent < len(s.pongs) && s.pongs[sent] <= taken {
+		sent++
+	}
+	s.pongs = append(s.pongs[:0], s.pongs[sent:]...)
+	if len(s.pongs) == pongsOwed {
+		return
+	}
+	c.peer.Urgent(wsframe.AppendPong(nil, payload))
+	if owed := c.out.OwedBytes(); owed > 0 {
+		s.pongs = append(s.pongs, c.out.TakenBytes()+owed)
+	}
+}
+
+// onPeerClose answers a Close with a Close, or ends a handshake that this side
+// began.
+func (c *Conn) onPeerClose(code int) {
+	c.socket.shaken = true
+	if !c.socket.closing {
+		c.sendClose(code, "")
+	}
+	c.closeAfterFlush()
+	c.afterWrite()
+}
+
+// failSocket ends a connection that broke the protocol: only this one suffers
+// (R333).
+func (c *Conn) failSocket(err error) {
+	code := 1002
+	var e *wsframe.Error
+	if errors.As(err, &e) {
+		code = e.CloseCode()
+	}
+	c.closeWith(code, "")
+}
+
+// closeWith sends a Close frame and closes without waiting for an answer.
+func (c *Conn) closeWith(code int, reason string) {
+	if !c.socket.closing {
+		c.sendClose(code, reason)
+	}
+	c.closeAfterFlush()
+	c.afterWrite()
+}
+
+// sendClose drops what is owed, finishes the frame that is partly written, and
+// sends a Close.
+func (c *Conn) sendClose(code int, reason string) {
+	if p := c.peer; p != nil {
+		c.peer = nil
+		p.closed()
+	}
+	c.socket.closing = true
+	c.out.DropUnsent()
+	c.out.Send(wsframe.AppendClose(nil, code, reason))
+}
