@@ -1,0 +1,98 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// R15: no formatting of a configuration, of a pointer to it, of what it is
+// part of, or of the secret itself shows the token.
+func TestTokenIsNeverShown(t *testing.T) {
+	const token = "tok-SECRET123"
+	c := mustRead(t, "AEP_TOKEN="+token)
+	hidden := struct{ c Config }{c} // unexported: fmt cannot call its methods
+	values := []any{c, &c, c.Token, &c.Token, []Config{c}, struct{ C Config }{c}, hidden, &hidden}
+	var shown []string
+	for _, v := range values {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X", "%t", "%p", "%T"} {
+			shown = append(shown, fmt.Sprintf(verb, v))
+		}
+		shown = append(shown, fmt.Sprint(v), fmt.Sprintln(v))
+		encoded, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown = append(shown, string(encoded), logged(v, false), logged(v, true))
+	}
+	for _, text := range shown {
+		if leaks(text, token) {
+			t.Errorf("token shown: %.300s", text)
+		}
+	}
+}
+
+// logged returns what a log line holds for the value.
+func logged(v any, asJSON bool) string {
+	var b bytes.Buffer
+	var h slog.Handler = slog.NewTextHandler(&b, nil)
+	if asJSON {
+		h = slog.NewJSONHandler(&b, nil)
+	}
+	slog.New(h).Info("start", "value", v)
+	return b.String()
+}
+
+// leaks looks for the token as it is and in hexadecimal, as %x writes it.
+func leaks(text, token string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, strings.ToLower(token)) || strings.Contains(text, fmt.Sprintf("%x", token))
+}
+
+func TestSecret(t *testing.T) {
+	if s := NewSecret(""); s.IsSet() || s.Reveal() != "" || s.String() != "(unset)" {
+		t.Errorf("empty secret: %v", s)
+	}
+	if s := NewSecret("x"); !s.IsSet() || s.Reveal() != "x" || s.String() != "(set)" {
+		t.Errorf("secret: %v", s)
+	}
+}
+
+func TestString(t *testing.T) {
+	got := mustRead(t, "AEP_TOKEN=x", "AEP_TOKEN_FILE=/run/tokens", "SLUICE_INGEST_RATE=50", "SLUICE_DRAIN=90",
+		"SLUICE_TRUSTED_PROXIES=10.1.2.3/8, ::1", "SLUICE_ADMIN=OFF", "SLUICE_ACCESS_LOG=on",
+		"AEP_ORIGINS=https://a.example,https://b.example", "AEP_HOST=[::1]",
+		"AEP_MAX_SESSIONS=3", "SLUICE_LOG_LEVEL=debug").String()
+	want := `AEP_PORT=8787
+AEP_HOST=::1
+AEP_ORIGINS=https://a.example,https://b.example
+AEP_TOKEN=(set)
+AEP_TOKEN_FILE=/run/tokens
+AEP_BUFFER=10000
+AEP_MAX_SESSIONS=3
+AEP_MAX_BODY=16777216
+AEP_MAX_BATCH=10000
+AEP_MAX_FROM=3
+AEP_BUFFER_BYTES=1073741824
+SLUICE_ADMIN=off
+SLUICE_MAX_CONNS=0
+SLUICE_MAX_CONNS_PER_IP=0
+SLUICE_INGEST_RATE=50
+SLUICE_INGEST_BURST=100
+SLUICE_TRUSTED_PROXIES=10.0.0.0/8,::1
+SLUICE_DRAIN=1m30s
+SLUICE_LOOPS=0
+SLUICE_LOG_FORMAT=text
+SLUICE_LOG_LEVEL=debug
+SLUICE_ACCESS_LOG=on
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := mustRead(t, "AEP_ORIGINS=*").String(); !strings.Contains(got, "AEP_ORIGINS=*\nAEP_TOKEN=(unset)\n") {
+		t.Errorf("got\n%s", got)
+	}
+}
