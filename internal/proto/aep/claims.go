@@ -1,0 +1,137 @@
+package aep
+
+import (
+	"hash/maphash"
+	"sync"
+)
+
+const claimShards = 64
+
+// claims says which sockets claim a session (R141 to R147): one lock-sharded
+// map keyed by session. Any goroutine.
+type claims struct {
+	seed   maphash.Seed
+	once   sync.Once
+	shards [claimShards]claimShard
+}
+
+type claimShard struct {
+	mu sync.Mutex
+	// Guarded by mu.
+	sessions map[string][]*socket
+}
+
+func (c *claims) shard(session string) *claimShard {
+	c.once.Do(func() { c.seed = maphash.MakeSeed() })
+	return &c.shards[maphash.String(c.seed, session)%claimShards]
+}
+
+// add makes a claim.
+func (c *claims) add(session string, k *socket) {
+	sh := c.shard(session)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.sessions == nil {
+		sh.sessions = make(map[string][]*socket)
+	}
+	sh.sessions[session] = append(sh.sessions[session], k)
+}
+
+// remove releases a claim.
+func (c *claims) remove(session string, k *socket) {
+	sh := c.shard(session)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	list := sh.sessions[session]
+	for i, other := range list {
+		if other == k {
+			list[i] = list[len(list)-1]
+			list[len(list)-1] = nil
+			list = list[:len(list)-1]
+			break
+		}
+	}
+	if len(list) == 0 {
+		delete(sh.sessions, session)
+	} else {
+		sh.sessions[session] = list
+	}
+}
+
+// target returns the only claimant of a session, and how many there are (R391,
+// R392). Its cost does not grow with the number of connections (R401).
+func (c *claims) target(session string) (k *socket, count int) {
+	sh := c.shard(session)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	list := sh.sessions[session]
+	if len(list) == 1 {
+		return list[0], 1
+	}
+	return nil, len(list)
+}
+
+// each calls f for every claim until it returns false. f must not use the
+// claims.
+func (c *claims) each(f func(session string, k *socket) bool) {
+	for i := range c.shards {
+		if !c.shards[i].each(f) {
+			return
+		}
+	}
+}
+
+func (sh *claimShard) each(f func(session string, k *socket) bool) bool {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for session, list := range sh.sessions {
+		for _, k := range list {
+			if !f(session, k) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// bySocket returns the sessions that each socket claims.
+func (c *claims) bySocket() map[*socket][]string {
+	all := make(map[*socket][]string)
+	c.each(func(session string, k *socket) bool {
+		all[k] = append(all[k], session)
+		return true
+	})
+	return all
+}
+
+// registry lists the sockets that finished hello. Any goroutine.
+type registry struct {
+	mu sync.Mutex
+	// Guarded by mu.
+	sockets map[*socket]struct{}
+}
+
+func (r *registry) add(k *socket) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sockets == nil {
+		r.sockets = make(map[*socket]struct{})
+	}
+	r.sockets[k] = struct{}{}
+}
+
+func (r *registry) remove(k *socket) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sockets, k)
+}
+
+func (r *registry) greeted() []*socket {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]*socket, 0, len(r.sockets))
+	for k := range r.sockets {
+		list = append(list, k)
+	}
+	return list
+}

@@ -1,0 +1,101 @@
+package aep
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-relay/sluice/codec/aep"
+	"github.com/sluice-relay/sluice/engine/serve"
+	"github.com/sluice-relay/sluice/engine/session"
+	"github.com/sluice-relay/sluice/engine/stream"
+	"github.com/sluice-relay/sluice/internal/auth"
+)
+
+// Config is what the surface needs to know. All fields are required, except
+// that a nil Guard lets every origin pass.
+type Config struct {
+	Auth    *auth.Auth
+	Guard   *auth.Guard
+	Log     *slog.Logger
+	Events  *stream.Log
+	Buffers *session.Buffers
+
+	BufferEvents   int   // advertised (R55)
+	MaxBodyBytes   int64 // of one POST /events
+	MaxBatchEvents int
+	MaxFrom        int
+	Boot           string // id of this start (R55)
+	Started        time.Time
+}
+
+// Surface is the AEP relay's behaviour: routes, ingest, streams, sockets. It
+// implements serve.Handler. Serve is called on the loops; the counters may be
+// read by any goroutine.
+type Surface struct {
+	// Immutable after construction.
+	cfg          Config
+	capabilities []byte
+	discovery    []byte
+	hello        []byte // text frame
+	workers      []*worker
+	claims       claims
+	sockets      registry
+
+	// Atomic.
+	streams       atomic.Int64 // live SSE streams
+	subscriptions atomic.Int64 // of WebSockets
+	open          atomic.Int64 // WebSockets
+	waiting       atomic.Int64 // loops on which ingest waits for room
+	ingested      atomic.Int64
+	refused       atomic.Int64
+}
+
+// worker is what the surface has per loop. Owned by that loop.
+type worker struct {
+	*serve.Worker
+	scanner aep.Scanner
+	room    []func() // wait for room in the log
+}
+
+// New returns the surface. Attach must be called before it serves.
+func New(cfg Config) *Surface {
+	s := &Surface{cfg: cfg}
+	s.capabilities = aep.AppendCapabilities(nil, cfg.BufferEvents, cfg.Boot)
+	s.discovery = aep.AppendDiscovery(nil, cfg.BufferEvents, cfg.Boot)
+	s.hello = text(aep.AppendHelloReply(nil, s.capabilities))
+	return s
+}
+
+// Attach names the workers that the surface serves on, by the IDs of their
+// loops. Called once, before anything is served.
+func (s *Surface) Attach(workers []*serve.Worker) {
+	s.workers = make([]*worker, len(workers))
+	for _, w := range workers {
+		s.workers[w.Loop().ID] = &worker{Worker: w}
+		w.Set().OnProgress = s.onProgress
+	}
+}
+
+func (s *Surface) worker(w *serve.Worker) *worker { return s.workers[w.Loop().ID] }
+
+// Counts are the numbers of /healthz and /connections (R50, R52).
+type Counts struct {
+	Sessions    int
+	Streams     int64 // live SSE streams
+	Subscribers int64 // those and WebSocket subscriptions
+	Connections int64 // WebSockets, before hello too
+	UptimeS     int64
+}
+
+// Counts returns the present numbers. Any goroutine.
+func (s *Surface) Counts() Counts {
+	live := s.streams.Load()
+	return Counts{
+		Sessions:    s.cfg.Buffers.Sessions(),
+		Streams:     live,
+		Subscribers: live + s.subscriptions.Load(),
+		Connections: s.open.Load(),
+		UptimeS:     int64(time.Since(s.cfg.Started) / time.Second),
+	}
+}
