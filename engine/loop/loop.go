@@ -55,6 +55,7 @@ type Loop struct {
 	fatal func(error)
 
 	// Set once before the loop runs.
+	onPanic func(loopID int, value any)
 	execute func() error // schedules Turn on the loop goroutine
 	hop     func(func()) // runs a function on another goroutine
 
@@ -73,16 +74,29 @@ type Loop struct {
 	room  *sync.Cond // signalled when the inbox was taken
 
 	// Atomic.
-	pending  atomic.Bool // doorbell: rung and not yet answered
+	bell     atomic.Int32 // see bellIdle
 	stopping atomic.Bool
 	turns    atomic.Int64
 	turnedAt atomic.Int64 // unix nanoseconds of the last turn
 	panics   atomic.Int64
 }
 
-// Stats are one loop's counters. Owned by the loop; Snapshot reads them.
+// States of a loop's doorbell. A turn is scheduled exactly while it is rung; one
+// that is rung during a turn is rung again after it, over a goroutine hop, so
+// that neither a loop that rings itself nor a busy publisher keeps the reactor
+// from its sockets.
+const (
+	bellIdle    int32 = iota
+	bellRung          // a turn is scheduled
+	bellTurning       // a turn runs
+	bellAgain         // a turn runs, and work came that it may not have seen
+)
+
+// Stats are one loop's counters.
 type Stats struct {
 	Turns int64
+	// Wakes are the turns that were asked for from outside.
+	Wakes int64
 	// BusyTime is the time spent in turns.
 	BusyTime time.Duration
 }
@@ -112,23 +126,39 @@ func (l *Loop) AddDrainer(d Drainer) { l.drain = append(l.drain, d) }
 // Now returns the clock's time. Any goroutine.
 func (l *Loop) Now() time.Time { return l.clock.Now() }
 
-// Ring asks for a turn: one pending flag, rung on empty to pending. Any
-// goroutine. The turn clears the flag before it looks for work, so that work
-// made visible before Ring is never missed.
+// Ring asks for a turn: one doorbell, rung once per burst. Any goroutine. A turn
+// takes the ring before it looks for work, so that work made visible before
+// Ring is never missed.
 func (l *Loop) Ring() {
-	if l.pending.CompareAndSwap(false, true) {
-		l.ring()
+	for {
+		switch l.bell.Load() {
+		case bellIdle:
+			if l.bell.CompareAndSwap(bellIdle, bellRung) {
+				l.ring()
+				return
+			}
+		case bellTurning:
+			if l.bell.CompareAndSwap(bellTurning, bellAgain) {
+				return
+			}
+		default: // a turn that comes will see the work
+			return
+		}
 	}
 }
 
+// ring schedules a turn; the bell is rung.
 func (l *Loop) ring() {
 	if err := l.execute(); err != nil {
-		l.pending.Store(false)
+		l.bell.Store(bellIdle)
 		if !l.stopping.Load() {
 			l.fatal(fmt.Errorf("loop %d cannot be woken: %w", l.ID, err))
 		}
 	}
 }
+
+// Stats returns the counters. Loop only.
+func (l *Loop) Stats() Stats { return l.stats }
 
 // SetStopping makes failed wakes harmless: the relay is going down.
 func (l *Loop) SetStopping() {
@@ -176,10 +206,14 @@ func (l *Loop) awaitMail() {
 // called by whoever Bind named. When work is left it continues over a goroutine
 // hop, so that the reactor reads its sockets in between.
 func (l *Loop) Turn() {
-	l.pending.Store(false) // before any work is looked for, see Ring
+	if l.bell.Swap(bellTurning) == bellRung { // before any work is looked for
+		l.stats.Wakes++
+	}
+	more := true
+	defer func() { l.endTurn(more) }()
 	start := l.clock.Now()
 	deadline := start.Add(PassBudget)
-	more := l.readMail(deadline)
+	more = l.readMail(deadline)
 	l.wheel.Advance(start, l.guard)
 	for _, d := range l.drain {
 		if l.drainOne(d, deadline) {
@@ -192,16 +226,22 @@ func (l *Loop) Turn() {
 	l.turnedAt.Store(end.UnixNano())
 	l.stats.Turns++
 	l.stats.BusyTime += end.Sub(start)
-	if more && l.pending.CompareAndSwap(false, true) {
-		l.hop(l.ring)
+}
+
+// endTurn lets the bell rest, or schedules the next turn over a goroutine hop.
+func (l *Loop) endTurn(more bool) {
+	if !more && l.bell.CompareAndSwap(bellTurning, bellIdle) {
+		return
 	}
+	l.bell.Store(bellRung)
+	l.hop(l.ring)
 }
 
 // ReadMail runs what was posted so far, without a turn. A connection does it
 // before it looks at new input, so that mail which was posted before a peer sent
 // something takes effect before it. Loop only.
 func (l *Loop) ReadMail() {
-	if l.pending.Load() { // else nothing was posted that no turn has seen
+	if b := l.bell.Load(); b == bellRung || b == bellAgain { // else there is none
 		l.readMail(l.clock.Now().Add(PassBudget))
 	}
 }
@@ -258,13 +298,14 @@ func (l *Loop) Recover() {
 // CountPanic counts a panic that the caller has recovered. Any goroutine.
 func (l *Loop) CountPanic(value any) {
 	l.panics.Add(1)
-	if PanicHook != nil {
-		PanicHook(l.ID, value)
+	if l.onPanic != nil {
+		l.onPanic(l.ID, value)
 	}
 }
 
-// PanicHook, when set, is told of each contained panic. Set before loops run.
-var PanicHook func(loopID int, value any)
+// OnPanic makes f be told of each contained panic, on the goroutine that
+// panicked. Set before the loop runs.
+func (l *Loop) OnPanic(f func(loopID int, value any)) { l.onPanic = f }
 
 // Panics returns how many panics were contained. Any goroutine.
 func (l *Loop) Panics() int64 { return l.panics.Load() }
