@@ -56,7 +56,7 @@ func (g *Group) add(e *stream.Entry, sub uint16) {
 	size := len(e.Frame(g.subs[sub].Form))
 	r := Record{entry: e, n: g.n, size: uint32(size), sub: sub}
 	g.n++
-	if g.track && e.Sequenced {
+	if g.subs[sub].Track && e.Sequenced {
 		r.prev = g.last.swap(r.key(), position{e.Sequence, e.Pos()})
 	}
 	g.batch.recs = append(g.batch.recs, r)

@@ -52,7 +52,7 @@ func (m *Member) push(one []Record) {
 func (m *Member) shedRecord(r *Record) {
 	m.shed++
 	m.set.stats.Shed++
-	if !m.group.track || !r.entry.Sequenced {
+	if !m.joined[r.sub].Track || !r.entry.Sequenced {
 		return
 	}
 	k := r.key()
@@ -166,7 +166,9 @@ func (m *Member) Delivered() []Position {
 			list = append(list, placed{Position{k.sub, k.session, p.seq}, p.pos})
 		}
 	}
-	slices.SortFunc(list, func(a, b placed) int { return cmp.Compare(a.pos, b.pos) })
+	slices.SortFunc(list, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.pos, b.pos), cmp.Compare(a.Sub.ID, b.Sub.ID))
+	})
 	out := make([]Position, 0, min(len(list), maxPositions))
 	for _, p := range list[max(0, len(list)-maxPositions):] {
 		out = append(out, p.Position)

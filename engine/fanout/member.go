@@ -35,6 +35,9 @@ type Owner interface {
 	// Replayed tells that a finite member has handed all of its replay to its
 	// output.
 	Replayed()
+	// Finished tells that a member on which Finish was called gets nothing
+	// more; what is queued for it is still owed.
+	Finished()
 	// Cut tells that the member was ended. Its output still holds what it owes,
 	// and Delivered still answers.
 	Cut(Cut)
@@ -98,6 +101,9 @@ type Member struct {
 	out    *Output
 	owner  Owner
 	finite bool // ends with its replay
+
+	finishing bool // Finish was called
+	finishAt  stream.Pos
 
 	// Owned by the loop.
 	state  state
@@ -189,131 +195,12 @@ func (m *Member) setLagging(v bool) {
 	}
 }
 
-// Subscribe registers sub, replaces one of the same ID, and replays plan before
-// it goes live. ack, which may be nil, precedes everything of sub; it follows
-// everything ingested before this call that the connection is owed live (R329).
-//
-// Registering and choosing what to replay is one step: entries before the
-// position read here come from the buffers, entries from it on are live (R192).
-func (m *Member) Subscribe(sub *Sub, plan Plan, ack []byte) {
-	if m.state == stateEnded {
-		return
-	}
-	h := m.set.activate()
-	m.step(h)
-	m.drop(sub.ID, h)
-	sub.from, sub.until = h, never
-	m.subs = append(m.subs, sub)
-	m.acknowledge(ack, h)
-	if m.state == stateEnded {
-		return
-	}
-	m.plan(sub, plan)
-	if m.finite {
-		sub.until = h
-	}
-	m.proceed()
-}
-
-// Unsubscribe ends the subscription, and sends ack after its last entry. It
-// tells whether the subscription was known; ack is sent in any case (R326).
-func (m *Member) Unsubscribe(id string, ack []byte) bool {
-	if m.state == stateEnded {
-		return false
-	}
-	h := m.set.log.Next()
-	known := m.has(id)
-	if known {
-		m.step(h)
-		m.drop(id, h)
-		m.acknowledge(ack, h)
-		m.proceed()
-		return true
-	}
-	m.Reply(ack)
-	return false
-}
-
-// step brings a live or idle member to CatchUp, at the position up to which it
-// was served, for a change of its subscriptions at h.
-func (m *Member) step(h stream.Pos) {
-	m.since = h
-	switch m.state {
-	case stateIdle:
-		m.cursor = h
-	case stateLive:
-		m.cursor = m.set.servedUpTo(m)
-		m.leaveGroup(nil)
-	}
-	m.state = stateCatchUp
-}
-
-func (m *Member) has(id string) bool {
-	for _, s := range m.subs {
-		if s.ID == id && s.until == never {
-			return true
-		}
-	}
-	return false
-}
-
-// drop ends the subscription of that ID at h. When the member is replaying, or
-// has nothing before h to deliver, it ends at once. So does one whose own replay
-// is broken off: a live event after it would lead the peer past what it has not
-// seen.
-func (m *Member) drop(id string, h stream.Pos) {
-	for i, s := range m.subs {
-		if s.ID != id || s.until != never {
-			continue
-		}
-		s.until = h
-		replaying := m.replays
-		broken := m.dropTasks(s)
-		full := m.behind() && len(m.subs)-m.Subs() > maxEnding
-		if replaying || broken || full || m.cursor >= h {
-			m.subs = append(m.subs[:i:i], m.subs[i+1:]...)
-			m.forget(s)
-		}
-		return
-	}
-}
-
-// dropTasks drops what is left of the replay of s and tells whether there was
-// anything.
-func (m *Member) dropTasks(s *Sub) bool {
-	kept := m.tasks[:0]
-	for _, t := range m.tasks {
-		if t.sub != s {
-			kept = append(kept, t)
-		}
-	}
-	dropped := m.tasks[len(kept):]
-	broken := len(dropped) > 0
-	clear(dropped)
-	if m.tasks = kept; len(kept) == 0 {
-		m.tasks, m.replays = nil, false
-	}
-	return broken
-}
-
-// forget drops the positions of a subscription that has ended.
-func (m *Member) forget(s *Sub) {
-	for k := range m.base {
-		if k.sub == s {
-			delete(m.base, k)
-		}
-	}
-}
-
-// current tells whether s has not been ended by its peer.
-func (m *Member) current(s *Sub) bool { return s.until == never || m.finite }
-
 // acknowledge sends or queues a frame that belongs to a change of the
 // subscriptions at h.
 func (m *Member) acknowledge(frame []byte, h stream.Pos) {
 	switch {
 	case len(frame) == 0 || m.overHard():
-	case m.replays || (m.cursor >= h && len(m.replies) == 0 && m.queue.count == 0):
+	case len(m.replies) == 0 && (m.replays || m.cursor >= h && m.queue.count == 0):
 		m.out.sendOrdered(frame)
 	default:
 		m.await(h, frame)
@@ -373,8 +260,12 @@ func (m *Member) Urgent(frame []byte) bool {
 func (m *Member) proceed() {
 	switch m.state {
 	case stateLive:
-		m.sendReplies(m.set.servedUpTo(m))
-		if len(m.replies) > 0 {
+		served := m.set.servedUpTo(m)
+		m.sendReplies(served)
+		switch {
+		case m.finishing && served >= m.finishAt:
+			m.finished()
+		case len(m.replies) > 0 || m.finishing:
 			m.park()
 		}
 	case stateCatchUp:
@@ -425,6 +316,28 @@ func (m *Member) Close() {
 // added (R461, R462).
 func (m *Member) StopLive() { m.detach(nil) }
 
+// Finish ends replay and live delivery once the member was served everything
+// that is in the log now, so that nothing which was acknowledged before is
+// lost to it (R461, R462), and then calls Owner.Finished. A replay that is not
+// done is not waited for.
+func (m *Member) Finish() {
+	if m.finishing {
+		return
+	}
+	m.finishing, m.finishAt = true, m.set.log.Next()
+	if m.state == stateLive || m.state == stateCatchUp && !m.replays && len(m.tasks) == 0 {
+		m.proceed()
+		return
+	}
+	m.finished()
+}
+
+// finished ends a finishing member.
+func (m *Member) finished() {
+	m.detach(nil)
+	m.owner.Finished()
+}
+
 // detach takes the member out of everything but its output and queue. undo are
 // records that its group counts as served and that it will not get.
 func (m *Member) detach(undo []Record) {
@@ -453,6 +366,7 @@ func (s *Set) cutUndo(m *Member, c Cut, undo []Record) {
 		return
 	}
 	s.stats.Cut++
+	m.replies = nil // they answer for events that will not come
 	m.detach(undo)
 	s.lp.Contain(func() { m.owner.Cut(c) })
 	m.queue.clear()

@@ -128,6 +128,7 @@ func (o *Output) SendUrgent(frame []byte) {
 	}
 	if o.bytes == 0 {
 		o.Send(frame)
+		o.urgent = len(o.segs)
 		return
 	}
 	at := o.boundary()

@@ -74,20 +74,25 @@ func (m *Member) feed(deadline time.Time) {
 
 // feedStep does one step and tells whether there may be another. Owed live
 // entries come before the replies that follow them, these before the replay
-// they announce, and live entries after the replay.
+// they announce, and live entries after the replay. Replies that wait when a
+// replay begins come in between, and end at once what they tell the end of.
 func (m *Member) feedStep() (more bool) {
 	switch edge := m.set.edge(); {
 	case len(m.replies) > 0 && (m.replays || m.replies[0].barrier <= m.cursor):
+		barrier := m.replies[0].barrier
 		m.sendReply()
-		m.settle()
-	case len(m.replies) > 0:
-		m.readLog(m.replies[0].barrier)
-	case len(m.tasks) > 0:
+		m.settle(max(barrier, m.cursor))
+	case len(m.tasks) > 0 && (m.replays || m.tasks[0].sub.from <= m.cursor):
 		m.replays = true
 		m.replayStep()
-	case m.finite:
+	case len(m.replies) > 0:
+		m.readLog(m.replies[0].barrier)
+	case m.finite && len(m.tasks) == 0:
 		m.detach(nil)
 		m.owner.Replayed()
+		return false
+	case m.finishing && m.cursor >= m.finishAt:
+		m.finished()
 		return false
 	case len(m.subs) == 0:
 		m.state = stateIdle
@@ -100,14 +105,16 @@ func (m *Member) feedStep() (more bool) {
 	default:
 		m.state = stateLive
 		m.set.join(m)
+		m.proceed()
 		return false
 	}
 	return true
 }
 
-// settle removes subscriptions that have got all that they were owed.
-func (m *Member) settle() {
-	ended := func(s *Sub) bool { return s.until <= m.cursor }
+// settle removes subscriptions that ended at p or before: they have got all
+// that they were owed.
+func (m *Member) settle(p stream.Pos) {
+	ended := func(s *Sub) bool { return s.until <= p }
 	if !m.finite && slices.ContainsFunc(m.subs, ended) {
 		for _, s := range m.subs {
 			if ended(s) {
@@ -141,7 +148,7 @@ func (m *Member) readLog(limit stream.Pos) {
 	}
 	m.cursor = p
 	m.write(b)
-	m.settle()
+	m.settle(p)
 }
 
 // appendEntry appends the frame of e for s and remembers the position. The
