@@ -65,6 +65,18 @@ func (h *Head) Header(name string) []byte {
 	return nil
 }
 
+// Values returns the values of all fields of that name, in the order sent; nil
+// if there is none.
+func (h *Head) Values(name string) (values [][]byte) {
+	for i := range h.fields {
+		f := &h.fields[i]
+		if equalFold(h.block[f.name:f.nameEnd], name) {
+			values = append(values, h.block[f.value:f.valueEnd:f.valueEnd])
+		}
+	}
+	return values
+}
+
 // HeaderCount returns how many fields have that name.
 func (h *Head) HeaderCount(name string) int {
 	count := 0

@@ -167,6 +167,11 @@ func (p *recorder) Stalled()                              { p.note("stalled") }
 func (p *recorder) OnClose()                              { p.note("close") }
 func (p *recorder) OnText(text []byte)                    { p.note("text " + string(text)) }
 func (p *recorder) OnBinary()                             { p.note("binary") }
+func (p *recorder) Overloaded() {
+	p.note("overloaded")
+	p.peer.CloseSocket(1013, "try again later", CloseTimeout)
+}
+func (p *recorder) Finished() { p.note("finished") }
 
 func (p *recorder) OnShutdown() {
 	p.note("shutdown")

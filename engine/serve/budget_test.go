@@ -113,14 +113,15 @@ func TestR46Message(t *testing.T) {
 	big := textFrame(strings.Repeat("b", 3000))
 	s.send(big[:2500])
 	s.wantFrames("close:1013 try again later")
-	s.wantState("fin")
+	s.send(big[2500:] + closeFrame(1013))
+	s.wantState("closed")
 	if got := r.worker.Stats().OverLimit; got != 1 {
 		t.Errorf("OverLimit is %d, want 1", got)
 	}
 	if n := r.budget.UsedBytes(); n != 0 {
 		t.Errorf("%d bytes are still reserved", n)
 	}
-	if got := strings.Join(p.log[1:], " "); got != "close" {
+	if got := strings.Join(p.log[1:], " "); got != "overloaded close" {
 		t.Errorf("the handler was told %q", got)
 	}
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/sluice-relay/sluice/codec/http1"
@@ -45,8 +46,11 @@ type Conn struct {
 	progressAt   time.Time
 
 	busy bool // input is being worked off: answers do not resume it
-	prev *Conn
-	next *Conn
+	told bool // of the shutdown
+
+	client netip.Addr // whom the Gate has counted, the zero value for nobody
+	prev   *Conn
+	next   *Conn
 }
 
 // outlet is the transport as the connection's output sees it: whenever bytes
@@ -88,6 +92,7 @@ func (c *Conn) unlink() {
 
 // OnData implements loop.Handler.
 func (c *Conn) OnData(p []byte) {
+	c.w.loop.ReadMail()
 	switch {
 	case c.out.Dead():
 		// Nothing can be answered any more; what is held would be overtaken.
@@ -179,6 +184,7 @@ func (c *Conn) gone() {
 	if c.socket != nil {
 		c.releaseSocket()
 	}
+	c.countClient(netip.Addr{})
 	c.parser = http1.Parser{}
 }
 
@@ -240,6 +246,7 @@ func (c *Conn) close() {
 // shutdown implements Worker.Shutdown for one connection.
 func (c *Conn) shutdown() {
 	defer c.contain()
+	c.told = true
 	switch {
 	case c.peer != nil:
 		c.peer.handler.OnShutdown()
@@ -247,6 +254,9 @@ func (c *Conn) shutdown() {
 	case c.x != nil && c.x.responded: // the rest of its body is of no use
 		c.x.keepAlive = false
 		c.x.settle()
+	case c.x != nil && c.parser.InBody():
+		c.bodyBytes = 0
+		c.setDeadline(dueBody, stoppingHead)
 	case c.x != nil:
 	case c.parser.InHead():
 		c.hasten(dueHead, stoppingHead)

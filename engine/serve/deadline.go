@@ -70,7 +70,7 @@ func (c *Conn) onDue(k dueKind) {
 	case dueIdle:
 		c.endIdle()
 	case dueHead:
-		c.w.stats.TimedOut++
+		c.w.stats.HeadTimeouts++
 		c.refuse(408, "request head took too long")
 	case dueBody:
 		c.checkBodyRate()
@@ -94,7 +94,7 @@ func (c *Conn) endIdle() {
 	case c.out.OwedBytes() > 0:
 		c.setDeadline(dueIdle, IdleTimeout)
 	default:
-		c.w.stats.TimedOut++
+		c.w.stats.IdleTimeouts++
 		c.close()
 	}
 }
@@ -163,11 +163,15 @@ func (c *Conn) checkBodyRate() {
 	if c.x == nil || !c.parser.InBody() || c.phase != phaseHTTP {
 		return
 	}
-	if c.bodyBytes < BodyWindowBytes {
-		c.w.stats.TimedOut++
+	if c.bodyBytes < BodyWindowBytes && (!c.w.stopping || c.bodyBytes == 0) {
+		c.w.stats.BodyTimeouts++
 		c.refuse(408, "request body took too long")
 		return
 	}
 	c.bodyBytes = 0
+	if c.w.stopping { // progress is enough, but it has to go on
+		c.setDeadline(dueBody, stoppingHead/2)
+		return
+	}
 	c.setDeadline(dueBody, BodyWindow)
 }

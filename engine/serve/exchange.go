@@ -43,6 +43,7 @@ type Exchange struct {
 	responded bool
 	ended     bool // the request is complete
 	kept      bool // a job or a caller refers to it
+	noted     *note
 	dropped   int64
 }
 
@@ -133,6 +134,7 @@ func (x *Exchange) Respond(r *http1.Response) {
 	res.KeepAlive, res.HTTP10 = keep, x.http10
 	c.w.buf = http1.AppendResponse(c.w.buf[:0], &res, c.w.date())
 	c.out.SendBorrowed(c.w.buf)
+	x.logAccess(r.Status, len(r.Body))
 	if cap(c.w.buf) > 64<<10 {
 		c.w.buf = nil
 	}
@@ -216,6 +218,7 @@ func (x *Exchange) Stream(fields []http1.Field, h StreamHandler, finite bool, be
 	chunked := !x.http10
 	goesOn := x.keepAlive && chunked && finite && x.length == 0
 	http10 := x.http10
+	x.logAccess(200, 0)
 	c.x = nil
 	x.lost()
 	c.w.freeExchange(x)

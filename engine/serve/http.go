@@ -93,6 +93,11 @@ func (c *Conn) begin(h *http1.Head) {
 		c.setDeadline(dueBody, BodyWindow)
 	}
 	defer c.contain()
+	if !c.recount(h) {
+		x.Respond(&tooManyAnswer)
+		return
+	}
+	x.note(h)
 	c.w.serving = true
 	defer c.served()
 	c.w.cfg.Handler.Serve(x)

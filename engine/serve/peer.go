@@ -34,6 +34,9 @@ type SocketHandler interface {
 	OnText(text []byte)
 	// OnBinary tells of a binary message.
 	OnBinary()
+	// Overloaded tells that there is no memory for the peer's input (R46). It
+	// closes the socket.
+	Overloaded()
 }
 
 // Peer is the protocol's view of a connection that receives events: an SSE

@@ -39,7 +39,8 @@ const (
 	// (R424).
 	StallTimeout = 90 * time.Second
 	// stoppingHead is how long a head that was begun may take once the relay
-	// goes down: less than the 5 s of R464.
+	// goes down, and how long a body may show no progress then: less than the
+	// 5 s of R464.
 	stoppingHead = 2 * time.Second
 )
 
@@ -86,6 +87,9 @@ type Config struct {
 	Budget  *Budget
 	Jobs    *loop.Jobs // for Exchange.Go; may be nil
 	Log     *slog.Logger
+	Gate    Gate // may be nil
+	// AccessLog writes one line a request: never a query (R15).
+	AccessLog bool
 }
 
 // Worker is the HTTP side of one loop: its connections and the scratch memory
@@ -114,12 +118,18 @@ type Worker struct {
 
 // Stats are a worker's counters. Owned by the loop.
 type Stats struct {
-	Requests  int64
-	Upgrades  int64
-	Refused   int64 // requests that were no HTTP
-	TimedOut  int64
-	Stalled   int64
-	OverLimit int64 // held input, budget
+	Requests int64
+	Upgrades int64
+	Refused  int64 // requests that were no HTTP
+
+	HeadTimeouts int64
+	BodyTimeouts int64
+	IdleTimeouts int64
+	Stalled      int64 // took nothing for StallTimeout
+
+	OverLimit      int64 // connections that held too much input
+	PerAddress     int64 // refused by the Gate
+	ProtocolErrors int64 // WebSockets that broke the protocol
 }
 
 // NewWorker returns the HTTP side of l, whose fan-out state is set.
@@ -139,6 +149,10 @@ func (w *Worker) Accept(t loop.Transport) loop.Handler {
 	c.timer.Fire = c.onTimer
 	c.link()
 	c.setDeadline(dueIdle, FirstTimeout)
+	if w.stopping { // accepted before the listener closed
+		c.setDeadline(dueIdle, stoppingHead)
+	}
+	c.admit()
 	return c
 }
 
@@ -160,12 +174,44 @@ func (w *Worker) Stats() Stats { return w.stats }
 // Shutdown ends what can be ended: idle connections are closed, requests in
 // flight get their answer and no other, peers are told (R461 to R463).
 func (w *Worker) Shutdown() {
+	w.StopServing()
+	w.TellPeers(int(w.conns.Load()))
+}
+
+// StopServing begins the shutdown: idle connections are closed, requests in
+// flight get their answer and no other. Peers go on until TellPeers.
+func (w *Worker) StopServing() {
 	w.stopping = true
 	for c := w.first; c != nil; {
 		next := c.next
-		c.shutdown()
+		if c.peer == nil && !c.told {
+			c.shutdown()
+		}
 		c = next
 	}
+}
+
+// TellPeers tells count of the peers that were not told yet of the shutdown
+// (R461, R462).
+func (w *Worker) TellPeers(count int) {
+	for c := w.first; c != nil && count > 0; {
+		next := c.next
+		if c.peer != nil && !c.told {
+			count--
+			c.shutdown()
+		}
+		c = next
+	}
+}
+
+// PeersLeft returns how many peers were not told yet.
+func (w *Worker) PeersLeft() (left int) {
+	for c := w.first; c != nil; c = c.next {
+		if c.peer != nil && !c.told {
+			left++
+		}
+	}
+	return left
 }
 
 // CloseAll resets every connection that is left.

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// socketHeld is the most input that waits while a socket's handler holds
-	// it.
-	socketHeld = 1 << 20
+	// socketShare is the part of the budget that the input of one held socket
+	// may take: a fourth.
+	socketShare = 4
 	// pongsOwed is how many pongs may wait for a peer that does not read; more
 	// are left out (RFC 6455 section 5.5.3).
 	pongsOwed = 16
@@ -47,9 +47,9 @@ func (p *Peer) SetLimit(bytes int64) {
 func (p *Peer) LastHeard() time.Time { return p.c.socket.heardAt }
 
 // Hold stops the handing over of messages until Release. Input that comes
-// meanwhile waits, at most 1 MiB of it. WebSocket only.
+// meanwhile waits, at most a quarter of the budget of it (R46). WebSocket only.
 func (p *Peer) Hold() {
-	if s := p.c.socket; s != nil {
+	if s := p.c.socket; s != nil && !p.gone {
 		s.holding = true
 	}
 }
@@ -144,9 +144,13 @@ func (c *Conn) readFrames(p []byte, frames *wsframe.Scratch) (rest []byte) {
 func (c *Conn) chargeSocket() {
 	s := c.socket
 	now := int64(s.reader.HeldBytes() + len(s.held))
-	if len(s.held) > socketHeld || now > s.taken && !c.w.cfg.Budget.Take(now-s.taken) {
+	if int64(len(s.held)) > c.w.cfg.Budget.limit/socketShare || now > s.taken && !c.w.cfg.Budget.Take(now-s.taken) {
 		c.w.stats.OverLimit++
-		c.closeWith(1013, "try again later")
+		if c.peer != nil {
+			s.handler.Overloaded()
+		} else {
+			c.closeWith(1013, "")
+		}
 		return
 	}
 	if now < s.taken {
@@ -217,6 +221,7 @@ func (c *Conn) onPeerClose(code int) {
 // failSocket ends a connection that broke the protocol: only this one suffers
 // (R333).
 func (c *Conn) failSocket(err error) {
+	c.w.stats.ProtocolErrors++
 	code := 1002
 	var e *wsframe.Error
 	if errors.As(err, &e) {

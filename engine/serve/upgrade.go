@@ -44,6 +44,7 @@ func (x *Exchange) Upgrade(h SocketHandler) *Peer {
 	c.w.stats.Upgrades++
 	protocol := wsframe.FirstSubprotocol(req.Protocols)
 	c.w.buf = wsframe.AppendSwitching(c.w.buf[:0], req.Key, protocol)
+	x.logAccess(101, 0)
 	c.x = nil
 	x.lost()
 	c.w.freeExchange(x)
@@ -63,14 +64,7 @@ func joined(h *http1.Head, name string) []byte {
 	if h.HeaderCount(name) < 2 {
 		return h.Header(name)
 	}
-	var values [][]byte
-	h.Each(func(n, v []byte) bool {
-		if bytes.EqualFold(n, []byte(name)) {
-			values = append(values, v)
-		}
-		return true
-	})
-	return bytes.Join(values, []byte(","))
+	return bytes.Join(h.Values(name), []byte(","))
 }
 
 func (x *Exchange) refuseUpgrade(err error) {
