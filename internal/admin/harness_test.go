@@ -1,0 +1,272 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// fakeSource hands out fixed numbers.
+type fakeSource struct {
+	take  func(context.Context) (*Snapshot, error)
+	ready func() error
+	calls atomic.Int64
+}
+
+func (f *fakeSource) Snapshot(ctx context.Context) (*Snapshot, error) {
+	f.calls.Add(1)
+	if f.take != nil {
+		return f.take(ctx)
+	}
+	return fullSnapshot(), nil
+}
+
+func (f *fakeSource) Ready() error {
+	if f.ready != nil {
+		return f.ready()
+	}
+	return nil
+}
+
+// blocked is a source's Snapshot that a stuck loop never answers.
+func blocked(ctx context.Context) (*Snapshot, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// fullSnapshot has another value in each field, so that a mix-up shows.
+func fullSnapshot() *Snapshot {
+	s := &Snapshot{
+		Deliveries: 101, DeliveredBytes: 102, Writes: 103, ShortWrites: 104, Shed: 105, Gaps: 106, Passes: 107,
+		EventsIn: 108, EventsRefused: 109, Requests: 110, Upgrades: 111, BadRequests: 112,
+		Cuts:        map[string]int64{"hard": 1, "stalled": 2},
+		Disconnects: map[string]int64{"protocol-error": 3, "reset": 0},
+		Timeouts:    map[string]int64{"head": 4},
+		Refusals:    map[string]int64{"cap": 5, "rate": 6},
+		Sessions:    113, BufferedEvents: 114, BufferedBytes: 115, LogPosition: 116,
+		Connections: 117, Streams: 118, Sockets: 119, Subscriptions: 120, Claims: 121,
+		HeldBytes: 122, HeldLimit: 123,
+		Descriptors: Descriptors{Open: 124, Limit: 125, Reserve: 126, Conns: 127},
+		Unsent:      NewHistogram([]float64{10, 20}),
+		Lag:         NewHistogram([]float64{1}),
+		Slowest: []Consumer{
+			{Remote: "192.0.2.1:1000", Kind: "sse", Filters: []string{"type=quick"}, QueuedBytes: 1, Age: time.Minute},
+			{
+				Remote: "192.0.2.2:2000", Kind: "websocket", Filters: []string{"", "type=slow"},
+				LagEvents: 7, QueuedBytes: 4096, UnackedBytes: 512, Shed: 3, Age: time.Hour, Stalled: 1500 * time.Millisecond,
+			},
+		},
+	}
+	for _, v := range []float64{10, 11, 99} {
+		s.Unsent.Observe(v)
+		s.Lag.Observe(v)
+	}
+	for id := range 2 {
+		l := LoopStats{
+			ID: id, Turns: 201, Wakes: 202, Busy: 1500 * time.Millisecond, Panics: 203,
+			LastTurn: time.Unix(1700000000, 500e6), PassSeconds: NewHistogram([]float64{0.5, 1}),
+			Conns: 204, Members: 205, Groups: 206,
+		}
+		l.PassSeconds.Observe(0.75)
+		s.Loops = append(s.Loops, l)
+	}
+	return s
+}
+
+// logBuffer keeps what is logged.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// fixture is a server on a port of its own and a client for it.
+type fixture struct {
+	t      *testing.T
+	server *Server
+	log    *logBuffer
+	client *http.Client
+}
+
+// serveSource starts a server that ends with the test. limits that are zero are
+// the usual ones.
+func serveSource(t *testing.T, source Source, limits timing) *fixture {
+	t.Helper()
+	if limits == (timing{}) {
+		limits = defaultTiming
+	}
+	log := &logBuffer{}
+	s, err := start(Config{
+		Addr: "127.0.0.1:0", Source: source, Version: "v1.2.3",
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	}, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	f := &fixture{t, s, log, &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return f
+}
+
+// answer is a response that was read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// try sends a request. headers are pairs of name and value; "Host" is one.
+func (f *fixture) try(method, target string, headers ...string) (answer, error) {
+	r, err := http.NewRequest(method, "http://"+f.server.Addr()+target, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+			continue
+		}
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := f.client.Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(body)}, err
+}
+
+// do sends a request that has to be answered. Test goroutine only.
+func (f *fixture) do(method, target string, headers ...string) answer {
+	f.t.Helper()
+	got, err := f.try(method, target, headers...)
+	if err != nil {
+		f.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	return got
+}
+
+// begin sends a request and does not wait. An answer that did not come has
+// status 0 and the error as its body.
+func (f *fixture) begin(target string) <-chan answer {
+	c := make(chan answer, 1)
+	go func() {
+		got, err := f.try(http.MethodGet, target)
+		if err != nil {
+			got = answer{body: err.Error()}
+		}
+		c <- got
+	}()
+	return c
+}
+
+func (f *fixture) get(target string, headers ...string) answer {
+	f.t.Helper()
+	return f.do(http.MethodGet, target, headers...)
+}
+
+// dial opens a connection that the test closes.
+func (f *fixture) dial() net.Conn {
+	f.t.Helper()
+	c, err := net.Dial("tcp", f.server.Addr())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+// raw sends bytes on a connection of their own and returns what comes back.
+func (f *fixture) raw(request string) string {
+	f.t.Helper()
+	c := f.dial()
+	if _, err := io.WriteString(c, request); err != nil {
+		f.t.Fatal(err)
+	}
+	got, err := io.ReadAll(c)
+	if err != nil && !errors.Is(err, net.ErrClosed) && len(got) == 0 {
+		f.t.Fatal(err)
+	}
+	return string(got)
+}
+
+// eventually waits for what another goroutine does.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within ten seconds: %s", what)
+		}
+		runtime.Gosched()
+	}
+}
+
+// leaked returns the stacks of goroutines that serve or use this package, other
+// than the caller's, if any are left after a while.
+func leaked() string {
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		var left []string
+		buf := make([]byte, 4<<20)
+		buf = buf[:runtime.Stack(buf, true)]
+		for _, g := range strings.Split(string(buf), "\n\n")[1:] {
+			if strings.Contains(g, "internal/admin.") && !strings.Contains(g, "testing.tRunner") ||
+				strings.Contains(g, "net/http.(*conn).serve") {
+				left = append(left, g)
+			}
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			return strings.Join(left, "\n\n")
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestMain looks for goroutines that outlive all servers (AD4).
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if left := leaked(); code == 0 && left != "" {
+		fmt.Fprintf(os.Stderr, "goroutines left after all servers were closed:\n%s\n", left)
+		code = 1
+	}
+	os.Exit(code)
+}

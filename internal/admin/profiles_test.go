@@ -1,0 +1,122 @@
+package admin
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"net/http"
+	"runtime/trace"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Every profile is served but the command line, which may hold secrets.
+func TestProfiles(t *testing.T) {
+	f := serveSource(t, &fakeSource{}, timing{})
+	check := func(target string, status int, want string) {
+		t.Helper()
+		got := f.get(target)
+		if got.status != status || !strings.Contains(got.body, want) {
+			t.Errorf("%s: %d %.200q, want %d and %q", target, got.status, got.body, status, want)
+		}
+	}
+	for _, name := range []string{"allocs", "block", "goroutine", "heap", "mutex", "threadcreate"} {
+		check(profilePrefix+name+"?debug=1", 200, "")
+		if got := f.get(profilePrefix + name); !isProfile([]byte(got.body)) {
+			t.Errorf("%s is no profile: %.40q", name, got.body)
+		}
+	}
+	check(profilePrefix+"goroutine?debug=2", 200, "goroutine ")
+	check(profilePrefix+"heap?gc=1&debug=1", 200, "heap profile")
+	check(profilePrefix+"symbol", 200, "num_symbols")
+
+	check(profilePrefix+"cmdline", 404, textNotFound)
+	check(profilePrefix+"cmdline/", 404, textNotFound)
+	check(profilePrefix+"Cmdline", 404, textNotFound)
+	check(profilePrefix+"nothing", 404, textNotFound)
+
+	for _, seconds := range []string{"301", "1e9", "-1", "NaN", "Inf", "x", "0x"} {
+		for _, name := range []string{"profile", "trace", "heap"} {
+			check(profilePrefix+name+"?seconds="+seconds, 400, textSeconds)
+		}
+	}
+	if got := f.get(profilePrefix+"heap", "Sec-Fetch-Site", "cross-site"); got.status != 403 {
+		t.Errorf("asked for by another site: %d", got.status)
+	}
+	if got := f.get(profilePrefix+"heap", "Sec-Fetch-Site", "same-origin"); got.status != 200 {
+		t.Errorf("asked for by a link: %d", got.status)
+	}
+}
+
+func TestSymbolBodyIsBounded(t *testing.T) {
+	f := serveSource(t, &fakeSource{}, timing{})
+	post := func(body string) answer {
+		t.Helper()
+		resp, err := f.client.Post("http://"+f.server.Addr()+profilePrefix+"symbol", "text/plain", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer{resp.StatusCode, resp.Header, string(b)}
+	}
+	if got := post("0x1+0x2"); got.status != 200 || !strings.HasPrefix(got.body, "num_symbols: 1\n") {
+		t.Errorf("%d %q", got.status, got.body)
+	}
+	if got := post(strings.Repeat("0x1+", maxSymbolBytes/4+1)); !strings.Contains(got.body, "too large") {
+		t.Errorf("a body over the bound was read: %d %q", got.status, got.body)
+	}
+}
+
+// A profile takes longer than a request may take to be read or answered.
+func TestProfileOutlivesTimeouts(t *testing.T) {
+	limits := defaultTiming
+	limits.read, limits.write = 200*time.Millisecond, 200*time.Millisecond
+	f := serveSource(t, &fakeSource{}, limits)
+	for _, target := range []string{"profile?seconds=1", "heap?seconds=1"} {
+		if got := f.get(profilePrefix + target); got.status != 200 || !isProfile([]byte(got.body)) {
+			t.Errorf("%s: %d %.80q", target, got.status, got.body)
+		}
+	}
+	if got := f.get(profilePrefix + "trace?seconds=0.5"); got.status != 200 || !strings.HasPrefix(got.body, "go 1.") {
+		t.Errorf("trace: %d %.80q", got.status, got.body)
+	}
+}
+
+// A profile of minutes does not hold up Close.
+func TestCloseEndsProfile(t *testing.T) {
+	f := serveSource(t, &fakeSource{}, timing{})
+	got := f.begin(profilePrefix + "trace?seconds=300")
+	eventually(t, "the trace runs", trace.IsEnabled)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := f.server.Close(ctx); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	<-got
+}
+
+// isProfile reports whether a body is a gzip stream with something in it, which
+// is how profiles are written.
+func isProfile(body []byte) bool {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return false
+	}
+	n, err := io.Copy(io.Discard, z)
+	return err == nil && n > 0
+}
+
+// The package's own handlers are on http.DefaultServeMux, with cmdline: this
+// server must not fall back to it.
+func TestDefaultMuxIsNotServed(t *testing.T) {
+	f := serveSource(t, &fakeSource{}, timing{})
+	if f.server.http.Handler == http.Handler(http.DefaultServeMux) || f.server.http.Handler == nil {
+		t.Error("the default mux is served")
+	}
+}
