@@ -18,5 +18,9 @@
 // wrong (R11). An error is one line on stderr; usage is printed only when
 // it is asked for. The token is in no output (R15).
 //
-// Thread rule: main's goroutine only.
+// Signals: SIGTERM or SIGINT ends the relay, a second one skips what is left
+// of the drain window (R460). SIGHUP reads the token file again and nothing
+// else (C101); it never ends the process.
+//
+// Thread rule: main's goroutine only, beside one that hands signals on.
 package main

@@ -27,6 +27,7 @@ func main() {
 		stdout: os.Stdout,
 		stderr: os.Stderr,
 		serve:  relay.Run,
+		exits:  true,
 	}
 	os.Exit(a.main(context.Background(), os.Args))
 }
@@ -37,7 +38,10 @@ type app struct {
 	lookup         func(string) (string, bool) // os.LookupEnv
 	stdout, stderr io.Writer
 	// serve runs the relay until the context ends and everything is drained.
-	serve func(context.Context, config.Config, *slog.Logger, io.Writer) error
+	serve func(context.Context, config.Config, *slog.Logger, io.Writer, relay.Control) error
+	// exits tells that the process ends right after main: then the signals stay
+	// caught, so that a late one does not change the exit code (R460).
+	exits bool
 }
 
 // usageError marks an error of whoever wrote the command line or set the

@@ -12,10 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/sluice-relay/sluice/internal/config"
+	"github.com/sluice-relay/sluice/internal/relay"
 )
 
 const secret = "tok-SECRET123"
@@ -31,11 +31,11 @@ type outcome struct {
 // relay that returns at once.
 func run(t *testing.T, env []string, args ...string) outcome {
 	t.Helper()
-	return runWith(t, func(context.Context, *slog.Logger, io.Writer) error { return nil }, env, args...)
+	return runWith(t, func(context.Context, *slog.Logger, io.Writer, relay.Control) error { return nil }, env, args...)
 }
 
 // runWith is run with a relay of the test's own.
-func runWith(t *testing.T, relay func(context.Context, *slog.Logger, io.Writer) error, env []string,
+func runWith(t *testing.T, serve func(context.Context, *slog.Logger, io.Writer, relay.Control) error, env []string,
 	args ...string,
 ) outcome {
 	t.Helper()
@@ -52,9 +52,9 @@ func runWith(t *testing.T, relay func(context.Context, *slog.Logger, io.Writer) 
 		},
 		stdout: &stdout,
 		stderr: &stderr,
-		serve: func(ctx context.Context, cfg config.Config, log *slog.Logger, w io.Writer) error {
+		serve: func(ctx context.Context, cfg config.Config, log *slog.Logger, w io.Writer, ctl relay.Control) error {
 			o.served = &cfg
-			return relay(ctx, log, w)
+			return serve(ctx, log, w, ctl)
 		},
 	}
 	o.code = a.main(t.Context(), append([]string{"sluice"}, args...))
@@ -195,7 +195,9 @@ func TestErrorLines(t *testing.T) {
 
 // R464: the relay's error is exit 1 and one line.
 func TestRelayError(t *testing.T) {
-	failing := func(context.Context, *slog.Logger, io.Writer) error { return errors.New("2 connections were cut") }
+	failing := func(context.Context, *slog.Logger, io.Writer, relay.Control) error {
+		return errors.New("2 connections were cut")
+	}
 	o := runWith(t, failing, nil, "serve")
 	if o.code != exitFailed || o.stderr != "sluice: 2 connections were cut\n" {
 		t.Errorf("exit %d, stderr %q", o.code, o.stderr)
@@ -204,7 +206,7 @@ func TestRelayError(t *testing.T) {
 
 // The relay's stdout is the program's (R12), its log goes to stderr.
 func TestOutputs(t *testing.T) {
-	speaking := func(_ context.Context, log *slog.Logger, stdout io.Writer) error {
+	speaking := func(_ context.Context, log *slog.Logger, stdout io.Writer, _ relay.Control) error {
 		log.Info("hello", "n", 1)
 		log.Debug("hidden")
 		_, err := fmt.Fprintln(stdout, "aep-relay listening on 127.0.0.1:8787")
@@ -266,31 +268,6 @@ func TestTokenFileWarning(t *testing.T) {
 	}
 }
 
-// R460: SIGTERM and SIGINT end the context, once; further signals change
-// nothing, that is they do not kill the process while the relay drains.
-func TestSignals(t *testing.T) {
-	for _, first := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		draining := func(ctx context.Context, _ *slog.Logger, _ io.Writer) error {
-			if ctx.Err() != nil {
-				return errors.New("ended before the signal")
-			}
-			if err := syscall.Kill(syscall.Getpid(), first); err != nil {
-				return err
-			}
-			<-ctx.Done()
-			for _, again := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, first} {
-				if err := syscall.Kill(syscall.Getpid(), again); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		if o := runWith(t, draining, nil, "serve"); o.code != exitOK {
-			t.Errorf("%v: exit %d, stderr %q", first, o.code, o.stderr)
-		}
-	}
-}
-
 func TestHelp(t *testing.T) {
 	f := func(want []string, args ...string) {
 		t.Helper()
@@ -307,7 +284,7 @@ func TestHelp(t *testing.T) {
 	f([]string{"serve", "version"})
 	f([]string{"serve", "version"}, "--help")
 	teaches := []string{
-		"curl -N http://127.0.0.1:8787/stream", "AEP-Version: 0.1", exampleEvent, "--token-file", "--print-config",
+		"curl -N http://127.0.0.1:8787/stream", "AEP-Version: 0.1", exampleEvent, "--token-file", "--print-config", "SIGHUP",
 	}
 	for _, v := range config.Variables() {
 		teaches = append(teaches, v.Env)

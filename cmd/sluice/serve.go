@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/urfave/cli/v3"
 
@@ -48,8 +46,11 @@ With a token (commands to agents need one), and bound to every interface:
 
 Each flag has a variable, named in brackets; the flag wins. Tokens come from
 AEP_TOKEN and the token file, never from the command line; all are valid.
+SIGHUP reads the token file again; clients that are connected stay.
+
 SIGTERM or SIGINT ends the relay: streams are told, what is queued is sent,
-and it exits within 5 s.`
+and it exits within 5 s after the window of --drain. A second one skips what
+is left of that window.`
 
 // exampleEvent is a valid event (R101 to R107), as the README shows it too.
 const exampleEvent = `{"aep":"0.1","id":"demo-0","type":"run.started",` +
@@ -90,6 +91,11 @@ func serveFlags() []cli.Flag {
 
 // runServe reads the configuration and runs the relay until a signal.
 func (a *app) runServe(ctx context.Context, cmd *cli.Command) error {
+	// Before all else: a SIGHUP that comes early must not end the process.
+	ctx, ctl, release := catchSignals(ctx)
+	if !a.exits {
+		defer release()
+	}
 	if err := noArguments(cmd); err != nil {
 		return err
 	}
@@ -103,11 +109,7 @@ func (a *app) runServe(ctx context.Context, cmd *cli.Command) error {
 	}
 	log := newLogger(a.stderr, cfg)
 	warn(log, cfg)
-	// The signals stay caught after the first one ended the context, so
-	// further ones change nothing (R460).
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	return a.serve(ctx, cfg, log, a.stdout)
+	return a.serve(ctx, cfg, log, a.stdout, ctl)
 }
 
 // warn logs what is allowed and deserves a thought.

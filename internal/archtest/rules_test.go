@@ -64,14 +64,15 @@ type home struct {
 var homes = func() map[string]home {
 	jsonCodecs := home{code: []string{"codec/aep", "codec/aepws", "codec/syncwire", protocols}}
 	m := map[string]home{
-		gnet:                          {code: []string{"engine/netloop"}},
-		"golang.org/x/sys":            {code: []string{"engine/netloop"}},
-		"github.com/valyala/fasthttp": {code: []string{"codec/http1"}},
-		"github.com/gobwas/ws":        {code: []string{"codec/wsframe"}, tests: []string{"internal", "engine/serve"}},
-		"github.com/gobwas/httphead":  {code: []string{"codec/wsframe"}},
-		"github.com/bytedance/sonic":  jsonCodecs,
-		"github.com/urfave/cli/v3":    {code: []string{"cmd/sluice"}},
-		"database/sql":                {code: []string{"internal/store"}},
+		gnet:                                  {code: []string{"engine/netloop"}},
+		"golang.org/x/sys":                    {code: []string{"engine/netloop"}},
+		"github.com/valyala/fasthttp":         {code: []string{"codec/http1"}},
+		"github.com/gobwas/ws":                {code: []string{"codec/wsframe"}, tests: []string{"internal", "engine/serve"}},
+		"github.com/gobwas/httphead":          {code: []string{"codec/wsframe"}},
+		"github.com/bytedance/sonic":          jsonCodecs,
+		"github.com/urfave/cli/v3":            {code: []string{"cmd/sluice"}},
+		"github.com/prometheus/client_golang": {code: []string{"internal/admin"}},
+		"database/sql":                        {code: []string{"internal/store"}},
 	}
 	for _, driver := range sqlDrivers {
 		m[driver] = home{code: []string{"internal/store"}}

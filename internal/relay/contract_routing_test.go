@@ -191,7 +191,6 @@ func TestR40Authentication(t *testing.T) {
 func TestR40QueryTokenOnEveryRoute(t *testing.T) {
 	t.Parallel()
 	f := startTokenRelay(t, nil)
-	q := "?access_token=" + testToken
 	body := relaytest.Event{Session: "s"}.JSON()
 	cases := []struct {
 		method, target string
@@ -207,7 +206,7 @@ func TestR40QueryTokenOnEveryRoute(t *testing.T) {
 		{"POST", "/events", []string{"AEP-Version: 0.1", "Content-Type: application/json", "Transfer-Encoding: chunked"}, chunks(body), 202},
 	}
 	for _, c := range cases {
-		r := f.do(t, c.method, f.request(c.method, c.target+q, c.headers...)+c.body)
+		r := f.do(t, c.method, f.request(c.method, relaytest.WithToken(c.target, testToken), c.headers...)+c.body)
 		if r.Status != c.status {
 			t.Errorf("%s %s: status %d, want %d", c.method, c.target, r.Status, c.status)
 		}
@@ -215,12 +214,12 @@ func TestR40QueryTokenOnEveryRoute(t *testing.T) {
 			t.Errorf("R50: with the query token: %s", r.Body)
 		}
 	}
-	s, err := relaytest.OpenStream(f.addr, "/stream"+q, relaytest.StreamOptions{})
+	s, err := relaytest.OpenStream(f.addr, relaytest.WithToken("/stream?capture=full", testToken), relaytest.StreamOptions{})
 	if err != nil || s.Response.Status != 200 {
 		t.Fatalf("GET /stream: %v, %+v", err, s)
 	}
 	_ = s.Close()
-	w, err := relaytest.DialWS(f.addr, "/socket"+q, relaytest.WSOptions{})
+	w, err := relaytest.DialWS(f.addr, relaytest.WithToken("/socket", testToken), relaytest.WSOptions{})
 	if err != nil {
 		t.Fatalf("GET /socket: %v", err)
 	}

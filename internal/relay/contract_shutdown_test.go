@@ -47,9 +47,24 @@ func drained(t *testing.T, done <-chan error) {
 	}
 }
 
-// TestR461Streams: what is queued, the comment, a regular end (C56).
-func TestR461Streams(t *testing.T) {
+// rounds runs test several times side by side: what races with the shutdown
+// does not show each time.
+func rounds(t *testing.T, test func(*testing.T)) {
+	t.Helper()
 	t.Parallel()
+	for i := range 12 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+// TestR461Streams: what is queued, that is all that was acknowledged before
+// the signal (R78), then the comment and a regular end (C56).
+func TestR461Streams(t *testing.T) { rounds(t, endsStreams) }
+
+func endsStreams(t *testing.T) {
 	f := startRelay(t, nil)
 	plain, filtered := f.stream(t, "", relaytest.StreamOptions{}), f.stream(t, query("filter", `{"type":"tool.*"}`), relaytest.StreamOptions{})
 	old := f.stream(t, "", relaytest.StreamOptions{HTTP10: true})
@@ -97,8 +112,9 @@ func TestR461UnfinishedReplay(t *testing.T) {
 }
 
 // TestR462Sockets: what is queued, closing with positions, Close 1001.
-func TestR462Sockets(t *testing.T) {
-	t.Parallel()
+func TestR462Sockets(t *testing.T) { rounds(t, endsSockets) }
+
+func endsSockets(t *testing.T) {
 	f := startRelay(t, nil)
 	w, idle := f.socket(t, ""), f.socket(t, "")
 	silent := f.dial(t, relaytest.WSOptions{})
@@ -164,8 +180,9 @@ func TestW38StubbornPeers(t *testing.T) {
 }
 
 // TestR463InFlight: requests in flight finish, idle connections go.
-func TestR463InFlight(t *testing.T) {
-	t.Parallel()
+func TestR463InFlight(t *testing.T) { rounds(t, finishesRequests) }
+
+func finishesRequests(t *testing.T) {
 	f := startRelay(t, nil)
 	idle, busy, fresh := f.raw(t, 0), f.raw(t, 0), f.raw(t, 0)
 	if r := answer(t, idle, "GET", f.request("GET", "/healthz")); r.Status != 200 {
@@ -236,7 +253,7 @@ func TestR12Run(t *testing.T) {
 		done := make(chan error, 1)
 		cfg := testConfig(t, c.env)
 		go func() {
-			done <- relay.Run(ctx, cfg, slog.New(slog.NewTextHandler(log, nil)), in)
+			done <- relay.Run(ctx, cfg, slog.New(slog.NewTextHandler(log, nil)), in, relay.Control{})
 			_ = in.Close()
 		}()
 		lines := bufio.NewReader(out)

@@ -147,6 +147,38 @@ func TestR326UnsubscribeDuringReplay(t *testing.T) {
 	}
 }
 
+// TestR327RepliesDuringReplay: a connection that replays to a slow reader still
+// gets answers, between the replayed events (R329, C26).
+func TestR327RepliesDuringReplay(t *testing.T) {
+	t.Parallel()
+	f := startRelay(t, nil)
+	const total = 5000
+	f.fill(t, "s", total, 1000)
+	w := f.socketWith(t, "", relaytest.WSOptions{RecvBytes: 8 << 10})
+	w.subscribe(`{"type":"subscribe","id":"q","from":"all"}`)
+	w.frame("progress.status")
+	w.send(`{"type":"ping","t":1}`, `{"type":"roster","id":2}`, `{"type":"subscribe","id":"q2","filter":{"session":"none"}}`)
+	var answers []string
+	for seq := uint64(1); seq < total; {
+		text := w.text()
+		e, err := relaytest.ParseEnvelope(text)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case e.Type == "progress.status" && e.SeqNumber() == seq:
+			seq++
+		case e.Type == "pong" || e.Type == "roster" || e.Type == "subscribed":
+			answers = append(answers, e.Type)
+			if seq == total {
+				t.Errorf("%s came after the whole replay", e.Type)
+			}
+		default:
+			t.Fatalf("got %.200s where %d was due", text, seq)
+		}
+	}
+	wantTexts(t, "answers during the replay", answers, []string{"pong", "roster", "subscribed"})
+}
+
 // TestR322Order: subscribed, then each session with its marker, then live;
 // several replays on one connection do not mix up (R327).
 func TestR322Order(t *testing.T) {

@@ -1,16 +1,15 @@
 package relay
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-relay/sluice/engine/fanout"
@@ -19,8 +18,10 @@ import (
 	"github.com/sluice-relay/sluice/engine/serve"
 	"github.com/sluice-relay/sluice/engine/session"
 	"github.com/sluice-relay/sluice/engine/stream"
+	"github.com/sluice-relay/sluice/internal/admin"
 	"github.com/sluice-relay/sluice/internal/auth"
 	"github.com/sluice-relay/sluice/internal/config"
+	"github.com/sluice-relay/sluice/internal/limit"
 	"github.com/sluice-relay/sluice/internal/proto/aep"
 )
 
@@ -36,17 +37,7 @@ const (
 
 	jobWorkers = 4
 	jobWaiting = 256
-
-	// drainTime is how long after the signal everything has to be closed
-	// (R464).
-	drainTime = 5 * time.Second
-	// stopTime is how long the loops themselves may take to end after that.
-	stopTime = 5 * time.Second
 )
-
-// ErrNotDrained tells that connections were still open when the time for an
-// orderly end was over (R464).
-var ErrNotDrained = errors.New("relay: connections were still open at the end of the drain time")
 
 // Relay is one running relay: the composition of loops, log, buffers and
 // surfaces. Its methods may be called by any goroutine.
@@ -58,6 +49,22 @@ type Relay struct {
 	workers []*serve.Worker
 	jobs    *loop.Jobs
 	surface *aep.Surface
+	auth    *auth.Auth
+	events  *stream.Log
+	buffers *session.Buffers
+	budget  *serve.Budget
+	rate    *limit.Rate
+	gate    serve.Gate
+	started time.Time
+
+	// Set by Run, before it serves.
+	admin *admin.Server
+
+	// Atomic.
+	draining atomic.Bool
+
+	hurry     chan struct{}
+	hurryOnce sync.Once
 
 	// served ends with the server; serveErr is set before.
 	served   chan struct{}
@@ -70,30 +77,45 @@ type Relay struct {
 // New makes a relay and binds its addresses; it serves after Start. The port is
 // the bound one from here on, also for port 0.
 func New(cfg config.Config, log *slog.Logger) (*Relay, error) {
-	r := &Relay{cfg: cfg, log: log, served: make(chan struct{})}
-	events := stream.NewLog(windowEntries, windowBytes)
-	buffers := session.New(session.Config{
+	r := &Relay{
+		cfg: cfg, log: log, served: make(chan struct{}), hurry: make(chan struct{}),
+		events: stream.NewLog(windowEntries, windowBytes),
+		budget: serve.NewBudget(heldBytes), started: time.Now(),
+	}
+	r.buffers = session.New(session.Config{
 		EventsPerSession: cfg.BufferEvents,
 		Sessions:         cfg.MaxSessions,
 		Bytes:            cfg.BufferBytes,
-	}, events)
+	}, r.events)
+	proxies, err := limit.NewProxies(cfg.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
+	r.rate = limit.NewRate(cfg.IngestRate, cfg.IngestBurst, r.started)
+	r.gate = newGate(proxies, limit.NewAddresses(cfg.MaxConnsPerIP))
 
 	guard, err := newGuard(cfg)
 	if err != nil {
 		return nil, err
 	}
+	tokens, err := cfg.Tokens()
+	if err != nil {
+		return nil, err
+	}
+	r.auth = auth.New(tokens...)
 	r.surface = aep.New(aep.Config{
-		Auth:           auth.New(cfg.Token.Reveal()),
+		Auth:           r.auth,
 		Guard:          guard,
 		Log:            log,
-		Events:         events,
-		Buffers:        buffers,
+		Events:         r.events,
+		Buffers:        r.buffers,
+		Rate:           r.rate,
 		BufferEvents:   cfg.BufferEvents,
 		MaxBodyBytes:   cfg.MaxBodyBytes,
 		MaxBatchEvents: cfg.MaxBatchEvents,
 		MaxFrom:        cfg.MaxFrom,
 		Boot:           bootID(),
-		Started:        time.Now(),
+		Started:        r.started,
 	})
 
 	r.server, err = netloop.New(netloop.Config{
@@ -105,8 +127,11 @@ func New(cfg config.Config, log *slog.Logger) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, l := range r.server.Loops() {
+		l.OnPanic(r.logPanic)
+	}
 	r.jobs = loop.NewJobs(jobWorkers, jobWaiting)
-	r.makeWorkers(events, buffers)
+	r.makeWorkers()
 	if err := r.server.Listen(); err != nil {
 		r.jobs.Close()
 		return nil, err
@@ -117,10 +142,10 @@ func New(cfg config.Config, log *slog.Logger) (*Relay, error) {
 // newGuard returns the guard of a relay without a token (R38), nil for one that
 // has a token.
 func newGuard(cfg config.Config) (*auth.Guard, error) {
-	if cfg.Token.IsSet() {
+	if cfg.HasToken() {
 		return nil, nil
 	}
-	return auth.NewGuard(cfg.Origins, cfg.AnyOrigin, cfg.Loopback())
+	return auth.NewGuard(cfg.Origins, cfg.AnyOrigin, cfg.HostCheck())
 }
 
 // bootID is drawn at each start, so that a consumer can tell that positions
@@ -131,18 +156,26 @@ func bootID() string {
 	return hex.EncodeToString(b[:])
 }
 
-func (r *Relay) makeWorkers(events *stream.Log, buffers *session.Buffers) {
+func (r *Relay) makeWorkers() {
 	shared := serve.Config{
-		Handler: r.surface,
-		Budget:  serve.NewBudget(heldBytes),
-		Jobs:    r.jobs,
-		Log:     r.log,
+		Handler:   r.surface,
+		Budget:    r.budget,
+		Jobs:      r.jobs,
+		Log:       r.log,
+		Gate:      r.gate,
+		AccessLog: r.cfg.AccessLog,
 	}
 	for _, l := range r.server.Loops() {
-		set := fanout.NewSet(l, events, buffers, fanout.Limits{})
+		set := fanout.NewSet(l, r.events, r.buffers, fanout.Limits{})
 		r.workers = append(r.workers, serve.NewWorker(shared, l, set))
 	}
 	r.surface.Attach(r.workers)
+}
+
+// logPanic tells of a panic that a loop contained. What was being handled is
+// not told: it may hold a token (R15).
+func (r *Relay) logPanic(loopID int, value any) {
+	r.log.Error("panic contained, its connection is closed", "loop", loopID, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
 }
 
 func (r *Relay) accept(l *loop.Loop, t loop.Transport) loop.Handler {
@@ -158,12 +191,12 @@ func (r *Relay) Start() error {
 	return nil
 }
 
-// Addr returns the first bound address as host:port, or :port when every
-// interface is bound.
+// Addr returns the first bound address as host:port, :port when every interface
+// is bound, or unix:path.
 func (r *Relay) Addr() string {
 	addr, ok := r.server.Addrs()[0].(*net.TCPAddr)
 	if !ok {
-		return r.server.Addrs()[0].String()
+		return "unix:" + r.server.Addrs()[0].String()
 	}
 	if addr.IP.IsUnspecified() {
 		return ":" + strconv.Itoa(addr.Port)
@@ -178,78 +211,3 @@ func (r *Relay) Failed() <-chan struct{} { return r.served }
 // Err returns why serving ended, nil after an orderly Shutdown. It is valid once
 // Failed is closed.
 func (r *Relay) Err() error { return r.serveErr }
-
-// Shutdown ends the relay in an orderly way (R460 to R464): it stops accepting,
-// tells streams and sockets, lets requests in flight finish, and closes what is
-// left after 5 s, or when ctx ends, with ErrNotDrained. Later calls wait for
-// the first and return its result.
-func (r *Relay) Shutdown(ctx context.Context) error {
-	r.stop.Do(func() { r.stopErr = r.shutdown(ctx) })
-	return r.stopErr
-}
-
-func (r *Relay) shutdown(ctx context.Context) error {
-	deadline := time.Now().Add(drainTime)
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	r.server.StopAccepting()
-	for _, w := range r.workers {
-		if err := w.Loop().Post(w.Shutdown); err != nil {
-			r.log.Warn("loop takes no mail at shutdown", "loop", w.Loop().ID, "error", err)
-		}
-	}
-	err := r.awaitDrained(ctx)
-	stopCtx, cancelStop := context.WithTimeout(context.Background(), stopTime)
-	defer cancelStop()
-	if stopErr := r.server.Stop(stopCtx); stopErr != nil && err == nil {
-		err = stopErr
-	}
-	r.jobs.Close()
-	return err
-}
-
-// awaitDrained waits until no connection is left.
-func (r *Relay) awaitDrained(ctx context.Context) error {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for r.server.Conns() > 0 {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%w (%d)", ErrNotDrained, r.server.Conns())
-		case <-r.served:
-			return r.serveErr
-		}
-	}
-	return nil
-}
-
-// Run serves until ctx ends and then shuts down. It writes the line that says
-// where the relay listens to stdout (R12). It returns nil after a complete
-// shutdown.
-func Run(ctx context.Context, cfg config.Config, log *slog.Logger, stdout io.Writer) error {
-	r, err := New(cfg, log)
-	if err != nil {
-		return err
-	}
-	if err := r.Start(); err != nil {
-		return err
-	}
-	state := "OFF (watch-only: no commands)"
-	if cfg.Token.IsSet() {
-		state = "on"
-	}
-	if _, err := fmt.Fprintf(stdout, "aep-relay listening on %s, auth %s\n", r.Addr(), state); err != nil {
-		log.Warn("cannot write to standard output", "error", err)
-	}
-	select {
-	case <-ctx.Done():
-		log.Info("shutting down")
-		return r.Shutdown(context.WithoutCancel(ctx))
-	case <-r.Failed():
-		if r.Err() == nil {
-			return errors.New("relay: serving ended by itself")
-		}
-		return r.Err()
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,15 @@ func Do(addr, method, request string, timeout time.Duration) (*Response, error) 
 		return nil, fmt.Errorf("relaytest: send: %w", err)
 	}
 	return c.ReadResponse(method, timeout)
+}
+
+// WithToken is target with the token as a query parameter (R40).
+func WithToken(target, token string) string {
+	sep := "?"
+	if strings.Contains(target, "?") {
+		sep = "&"
+	}
+	return target + sep + "access_token=" + url.QueryEscape(token)
 }
 
 // ReadResponse reads one whole answer, an interim (1xx) one included.

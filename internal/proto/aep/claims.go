@@ -3,6 +3,7 @@ package aep
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 )
 
 const claimShards = 64
@@ -13,6 +14,7 @@ type claims struct {
 	seed   maphash.Seed
 	once   sync.Once
 	shards [claimShards]claimShard
+	count  atomic.Int64
 }
 
 type claimShard struct {
@@ -35,6 +37,7 @@ func (c *claims) add(session string, k *socket) {
 		sh.sessions = make(map[string][]*socket)
 	}
 	sh.sessions[session] = append(sh.sessions[session], k)
+	c.count.Add(1)
 }
 
 // remove releases a claim.
@@ -48,6 +51,7 @@ func (c *claims) remove(session string, k *socket) {
 			list[i] = list[len(list)-1]
 			list[len(list)-1] = nil
 			list = list[:len(list)-1]
+			c.count.Add(-1)
 			break
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/sluice-relay/sluice/codec/aep"
-	"github.com/sluice-relay/sluice/engine/serve"
 )
 
 // onCommand routes a command to the one connection that claims its session
@@ -91,9 +90,4 @@ func (k *socket) onRoster() {
 		return
 	}
 	k.peer.Reply(text(reply))
-}
-
-// logCut writes one line for a consumer that the relay ends.
-func (s *Surface) logCut(p *serve.Peer, kind, why string) {
-	s.cfg.Log.Info("consumer cut", "kind", kind, "reason", why, "remote", p.RemoteAddr().String(), "queued_bytes", p.Member().QueuedBytes())
 }

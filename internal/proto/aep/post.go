@@ -3,6 +3,8 @@ package aep
 import (
 	"bytes"
 	"errors"
+	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/sluice-relay/sluice/codec/aep"
@@ -229,7 +231,7 @@ func (b *body) End(x *serve.Exchange) {
 			return
 		}
 	}
-	if b.verdict(x) {
+	if b.verdict(x) || b.overRate(x) {
 		return
 	}
 	b.ingest(x)
@@ -257,6 +259,19 @@ func (b *body) verdict(x *serve.Exchange) (refused bool) {
 	return true
 }
 
+// overRate answers a request whose client publishes more than its rate. It
+// counts the events of the whole batch at once, so that nothing of it is taken.
+func (b *body) overRate(x *serve.Exchange) bool {
+	ok, wait := b.s.cfg.Rate.Allow(x.ClientAddr(), len(b.events), x.Now())
+	if ok {
+		return false
+	}
+	b.s.overRate.Add(1)
+	seconds := strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10)
+	respond(x, 429, []http1.Field{{Name: "Retry-After", Value: seconds}, textType}, []byte("too many events from this address\n"))
+	return true
+}
+
 // jsonLine is the line named by invalid-json: for NDJSON only (R73).
 func (b *body) jsonLine(f fault) int {
 	if b.ndjson {
@@ -269,7 +284,13 @@ func (b *body) jsonLine(f fault) int {
 func (b *body) ingest(x *serve.Exchange) {
 	x.Keep()
 	in := &batch{s: b.s, w: b.w, events: b.events}
-	in.done = func() { respond(x, 202, nil, nil) }
+	in.done = func(ok bool) {
+		if ok {
+			respond(x, 202, nil, nil)
+		} else {
+			respond(x, 500, textFields, []byte("internal error\n"))
+		}
+	}
 	in.start()
 }
 

@@ -78,11 +78,12 @@ func (s *Surface) upgrade(x *serve.Exchange) {
 
 // OnBinary implements serve.SocketHandler (R306).
 func (k *socket) OnBinary() {
-	k.fail(&aep.ErrorFrame{Code: aep.CodeBinaryUnsupported, Detail: "messages are text"}, 1003, "")
+	k.fail(cutBinary, &aep.ErrorFrame{Code: aep.CodeBinaryUnsupported, Detail: "messages are text"}, 1003, "")
 }
 
 // fail sends an error frame and closes.
-func (k *socket) fail(f *aep.ErrorFrame, code int, reason string) {
+func (k *socket) fail(why string, f *aep.ErrorFrame, code int, reason string) {
+	k.s.cut(k.peer, "websocket", why)
 	k.peer.Reply(text(aep.AppendError(nil, f)))
 	k.peer.CloseSocket(code, reason, serve.CloseTimeout)
 }
@@ -132,17 +133,17 @@ func isEventType(typ []byte) bool {
 }
 
 func (k *socket) helloRequired() {
-	k.fail(&aep.ErrorFrame{Code: aep.CodeHelloRequired, Detail: "the first message must be hello"}, 1002, "hello required")
+	k.fail(cutNoHello, &aep.ErrorFrame{Code: aep.CodeHelloRequired, Detail: "the first message must be hello"}, 1002, "hello required")
 }
 
 func (k *socket) onHello(msg []byte) {
 	h, err := aep.DecodeHello(msg)
 	switch {
 	case errors.Is(err, aep.ErrHelloTooLarge):
-		k.fail(&aep.ErrorFrame{Code: aep.CodeLimitExceeded, Detail: err.Error()}, 1008, "")
+		k.fail(cutBigHello, &aep.ErrorFrame{Code: aep.CodeLimitExceeded, Detail: err.Error()}, 1008, "")
 		return
 	case err != nil || !h.VersionOK:
-		k.fail(&aep.ErrorFrame{Code: aep.CodeVersionUnsupported, Versions: true}, 1002, "version unsupported")
+		k.fail(cutVersion, &aep.ErrorFrame{Code: aep.CodeVersionUnsupported, Versions: true}, 1002, "version unsupported")
 		return
 	}
 	k.greeting.Store(&h)
@@ -267,6 +268,13 @@ func (k *socket) onEvent(msg []byte) {
 		k.refuse(f)
 		return
 	}
+	if ok, _ := k.s.cfg.Rate.Allow(k.peer.ClientAddr(), 1, k.peer.Now()); !ok {
+		k.s.overRate.Add(1)
+		k.refuse(&aep.ErrorFrame{
+			Code: aep.CodeLimitExceeded, Cause: ev.ID(), HasCause: true, Detail: "too many events from this address",
+		})
+		return
+	}
 	if ev.Class() == aep.ClassCommand {
 		k.onCommand(ev, msg)
 		return
@@ -277,19 +285,23 @@ func (k *socket) onEvent(msg []byte) {
 	k.take(ev)
 }
 
-// take ingests one event, and holds further input while the log has no room.
-func (k *socket) take(ev *aep.Event) {
-	k.s.ingest(ev)
-	k.s.ingested.Add(1)
-	k.s.ring()
-	if !k.s.hasRoom() {
-		k.peer.Hold()
-		k.s.whenRoom(k.w, func() {
-			if !k.peer.Gone() {
-				k.peer.Release()
-			}
-		})
+// take ingests one event. While the log has no room for it, it waits, and
+// further input with it.
+func (k *socket) take(ev *aep.Event) (taken bool) {
+	if k.s.ingest(ev) {
+		k.s.ingested.Add(1)
+		k.s.ring()
+		return true
 	}
+	k.s.ring()
+	k.peer.Hold()
+	k.s.whenRoom(k.w, func() {
+		// What was admitted goes in, also when its sender has gone.
+		if k.take(ev) {
+			k.peer.Release()
+		}
+	})
+	return false
 }
 
 // claim makes or refreshes a claim (R145). Consumers have none. Past maxClaims
@@ -333,22 +345,28 @@ func (k *socket) Replayed() {}
 // Cut implements fanout.Owner (R428).
 func (k *socket) Cut(c fanout.Cut) {
 	if c == fanout.CutPanic {
-		k.farewell(c.String(), 1011, c.String(), serve.BackpressureTimeout)
+		k.farewell(cutPanic, 1011, cutPanic, serve.BackpressureTimeout)
 		return
 	}
-	k.farewell(c.String(), 1013, aep.ReasonBackpressure, serve.BackpressureTimeout)
+	k.farewell(reasonOf(c), 1013, aep.ReasonBackpressure, serve.BackpressureTimeout)
+}
+
+// Overloaded implements serve.SocketHandler (R46).
+func (k *socket) Overloaded() {
+	k.peer.Member().StopLive()
+	k.farewell(cutOverload, 1013, aep.ReasonBackpressure, serve.CloseTimeout)
 }
 
 // Stalled implements serve.StreamHandler (R424).
 func (k *socket) Stalled() {
 	k.peer.Member().StopLive()
-	k.farewell("stalled", 1013, aep.ReasonBackpressure, serve.BackpressureTimeout)
+	k.farewell(cutStalled, 1013, aep.ReasonBackpressure, serve.BackpressureTimeout)
 }
 
 // farewell finishes the frame that is partly written, drops the rest, and says
 // what was delivered before it closes (R428, R430).
 func (k *socket) farewell(why string, code int, reason string, patience time.Duration) {
-	k.s.logCut(k.peer, "socket", why)
+	k.s.cut(k.peer, "websocket", why)
 	closing := k.closingFrame(reason)
 	k.peer.DropUnsent()
 	k.peer.Send(closing)
@@ -373,7 +391,8 @@ func (k *socket) OnTimer() {
 	case k.greeting.Load() == nil:
 		k.helloRequired()
 	case k.peer.Now().Sub(k.peer.LastHeard()) >= silence:
-		k.peer.CloseSocket(1001, "nothing heard", serve.CloseTimeout)
+		k.peer.Member().StopLive()
+		k.farewell(cutSilent, 1001, "timeout", serve.CloseTimeout)
 	default:
 		now := k.peer.Now()
 		k.peer.Urgent(text(aep.AppendPing(nil, now.UnixMilli())))
@@ -391,15 +410,18 @@ func (k *socket) OnShutdown() {
 		return
 	}
 	k.ending = true
-	k.peer.Member().StopLive()
 	k.peer.SetTimer(socketFarewell)
-	k.peer.NotifyDrained()
+	k.peer.Member().Finish()
 }
+
+// Finished implements fanout.Owner.
+func (k *socket) Finished() { k.peer.NotifyDrained() }
 
 // OnDrained implements serve.StreamHandler.
 func (k *socket) OnDrained() { k.shutDown() }
 
 func (k *socket) shutDown() {
+	k.peer.Member().StopLive()
 	closing := k.closingFrame(aep.ReasonShuttingDown)
 	k.peer.DropUnsent()
 	k.peer.Send(closing)

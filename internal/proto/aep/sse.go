@@ -177,19 +177,20 @@ func (st *eventStream) Replayed() {
 // Cut implements fanout.Owner: what is queued is dropped, the connection reset
 // (R427).
 func (st *eventStream) Cut(c fanout.Cut) {
-	st.s.logCut(st.peer, "sse", c.String())
+	st.s.cut(st.peer, "sse", reasonOf(c))
 	st.peer.Abort()
 }
 
 // Stalled implements serve.StreamHandler.
 func (st *eventStream) Stalled() {
-	st.s.logCut(st.peer, "sse", "stalled")
+	st.s.cut(st.peer, "sse", cutStalled)
 	st.peer.Abort()
 }
 
 // OnTimer implements serve.StreamHandler.
 func (st *eventStream) OnTimer() {
 	if st.ending {
+		st.s.cuts.add(cutShutdown)
 		st.peer.Abort()
 		return
 	}
@@ -201,10 +202,12 @@ func (st *eventStream) OnTimer() {
 // then a regular end (R461).
 func (st *eventStream) OnShutdown() {
 	st.ending = true
-	st.peer.Member().StopLive()
 	st.peer.SetTimer(streamFarewell)
-	st.peer.NotifyDrained()
+	st.peer.Member().Finish()
 }
+
+// Finished implements fanout.Owner.
+func (st *eventStream) Finished() { st.peer.NotifyDrained() }
 
 // OnDrained implements serve.StreamHandler.
 func (st *eventStream) OnDrained() {

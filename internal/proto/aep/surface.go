@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/codec/aep"
+	"github.com/sluice-relay/sluice/engine/loop"
 	"github.com/sluice-relay/sluice/engine/serve"
 	"github.com/sluice-relay/sluice/engine/session"
 	"github.com/sluice-relay/sluice/engine/stream"
 	"github.com/sluice-relay/sluice/internal/auth"
+	"github.com/sluice-relay/sluice/internal/limit"
 )
 
 // Config is what the surface needs to know. All fields are required, except
@@ -19,6 +21,7 @@ type Config struct {
 	Guard   *auth.Guard
 	Log     *slog.Logger
 	Events  *stream.Log
+	Rate    *limit.Rate // of ingest for each client address, nil for none
 	Buffers *session.Buffers
 
 	BufferEvents   int   // advertised (R55)
@@ -47,15 +50,21 @@ type Surface struct {
 	subscriptions atomic.Int64 // of WebSockets
 	open          atomic.Int64 // WebSockets
 	waiting       atomic.Int64 // loops on which ingest waits for room
+	reserved      atomic.Int64 // bytes of events that are being appended
 	ingested      atomic.Int64
 	refused       atomic.Int64
+	overRate      atomic.Int64
+	cuts          cutCounters
+
+	lines lineLimit
 }
 
 // worker is what the surface has per loop. Owned by that loop.
 type worker struct {
 	*serve.Worker
 	scanner aep.Scanner
-	room    []func() // wait for room in the log
+	room    []func()   // wait for room in the log
+	retry   loop.Timer // looks for room while some wait
 }
 
 // New returns the surface. Attach must be called before it serves.
@@ -72,7 +81,9 @@ func New(cfg Config) *Surface {
 func (s *Surface) Attach(workers []*serve.Worker) {
 	s.workers = make([]*worker, len(workers))
 	for _, w := range workers {
-		s.workers[w.Loop().ID] = &worker{Worker: w}
+		own := &worker{Worker: w}
+		own.retry.Fire = func() { s.takeRoom(own) }
+		s.workers[w.Loop().ID] = own
 		w.Set().OnProgress = s.onProgress
 	}
 }

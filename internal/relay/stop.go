@@ -1,0 +1,111 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-relay/sluice/engine/serve"
+)
+
+const (
+	// drainTime is how long after the signal, and after the drain window,
+	// everything has to be closed (R464).
+	drainTime = 5 * time.Second
+	// stopTime is how long the loops themselves may take to end after that.
+	stopTime = 5 * time.Second
+	// drainStep is how often peers are told during a drain window.
+	drainStep = 50 * time.Millisecond
+)
+
+// ErrNotDrained tells that connections were still open when the time for an
+// orderly end was over (R464).
+var ErrNotDrained = errors.New("relay: connections were still open at the end of the drain time")
+
+// Shutdown ends the relay in an orderly way (R460 to R464): it turns unready,
+// stops accepting, tells streams and sockets, spread evenly over the drain
+// window, lets requests in flight finish, and closes what is left 5 s after
+// that, or when ctx ends, with ErrNotDrained. Later calls wait for the first and
+// return its result.
+func (r *Relay) Shutdown(ctx context.Context) error {
+	r.stop.Do(func() { r.stopErr = r.shutdown(ctx) })
+	return r.stopErr
+}
+
+// Hurry skips what is left of the drain window. Any goroutine.
+func (r *Relay) Hurry() { r.hurryOnce.Do(func() { close(r.hurry) }) }
+
+func (r *Relay) shutdown(ctx context.Context) error {
+	r.draining.Store(true)
+	r.server.StopAccepting()
+	r.post((*serve.Worker).StopServing)
+	r.drain(ctx)
+	r.post((*serve.Worker).Shutdown)
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	err := r.awaitDrained(ctx)
+	stopCtx, cancelStop := context.WithTimeout(context.Background(), stopTime)
+	defer cancelStop()
+	if stopErr := r.server.Stop(stopCtx); stopErr != nil && err == nil {
+		err = stopErr
+	}
+	r.jobs.Close()
+	if r.admin != nil {
+		err = errors.Join(err, r.admin.Close(stopCtx))
+	}
+	return err
+}
+
+// post runs f on each worker's loop.
+func (r *Relay) post(f func(*serve.Worker)) {
+	for _, w := range r.workers {
+		w.Loop().Later(func() { f(w) }) // waits where a mailbox is full
+	}
+}
+
+// drain tells peers over the drain window, so many in each step that the rest of
+// the window is enough for the rest of them (C61).
+func (r *Relay) drain(ctx context.Context) {
+	if r.cfg.Drain <= 0 {
+		return
+	}
+	end := time.Now().Add(r.cfg.Drain)
+	tick := time.NewTicker(drainStep)
+	defer tick.Stop()
+	for r.server.Conns() > 0 {
+		select {
+		case <-tick.C:
+		case <-r.hurry:
+			return
+		case <-ctx.Done():
+			return
+		case <-r.served:
+			return
+		}
+		steps := int64(time.Until(end)/drainStep) + 1
+		if steps <= 1 {
+			return
+		}
+		r.post(func(w *serve.Worker) {
+			left := int64(w.PeersLeft())
+			w.TellPeers(int((left + steps - 1) / steps))
+		})
+	}
+}
+
+// awaitDrained waits until no connection is left.
+func (r *Relay) awaitDrained(ctx context.Context) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for r.server.Conns() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w (%d)", ErrNotDrained, r.server.Conns())
+		case <-r.served:
+			return r.serveErr
+		}
+	}
+	return nil
+}
