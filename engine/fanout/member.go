@@ -213,10 +213,13 @@ func (m *Member) await(h stream.Pos, frame []byte) {
 	m.replyBytes += int64(len(frame))
 }
 
+// maxReplies bounds the replies that wait for a pass, which takes milliseconds.
+const maxReplies = 1 << 14
+
 // overHard cuts a member that owes more than HardBytes: frames are never
 // dropped, so that a peer which asks and never reads is ended (R422).
 func (m *Member) overHard() bool {
-	if m.state == stateEnded || m.QueuedBytes() <= m.set.limits.HardBytes {
+	if m.state == stateEnded || m.QueuedBytes() <= m.set.limits.HardBytes && len(m.replies) < maxReplies {
 		return false
 	}
 	m.set.cut(m, CutHard)
