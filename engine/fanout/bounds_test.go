@@ -142,6 +142,37 @@ func TestEndingsAreBounded(t *testing.T) {
 	}
 }
 
+// TestWritableIsBounded: however much a member owes, and however small the
+// pieces, one event of its socket costs a bounded number of writes (L1).
+func TestWritableIsBounded(t *testing.T) {
+	e := simloop.New(simloop.Config{Limits: fanout.Limits{LagBytes: 100}})
+	c := e.Connect("c", 0, len("[subscribed a]"), false)
+	c.Subscribe(subscription(t, "a", "all"), fanout.Plan{})
+	settle(t, e)
+	for i := range int64(500) {
+		e.Append(event("s1", i))
+		settle(t, e)
+	}
+	for range 500 {
+		c.Reply("x")
+	}
+	c.Unsubscribe("a") // it must not go on before the queue is empty
+	c.Socket.Room(simloop.Unlimited)
+	for c.Member.QueuedBytes() > 0 {
+		before := c.Socket.Writes
+		e.Loops[0].Poll()
+		if n := c.Socket.Writes - before; n > 200 {
+			t.Fatalf("%d writes at once", n)
+		}
+		e.Loops[0].Turn(0)
+	}
+	settle(t, e)
+	got := frameTexts(t, c)
+	if len(got) != 1+500+500+1 || got[len(got)-1] != "[unsubscribed a]" {
+		t.Errorf("%d frames, the last is %s", len(got), got[len(got)-1])
+	}
+}
+
 // TestFrameFlood: frames that a peer asks for and does not read cost constant
 // time each, up to HARD (R422).
 func TestFrameFlood(t *testing.T) {

@@ -73,9 +73,13 @@ func (m *Member) shedRecord(r *Record) {
 // Writable goes on after the socket took bytes again: what is owed first, then
 // the queue in batches, then whatever the state allows. Loop only.
 func (m *Member) Writable() {
-	for m.out.Flush() && !m.out.dead {
+	for n := 0; m.out.Flush() && !m.out.dead; n++ {
 		if m.queue.count == 0 {
 			m.upToDate()
+			return
+		}
+		if n == writesAtOnce {
+			m.out.tr.WantWritable()
 			return
 		}
 		m.sendLagBatch()

@@ -272,7 +272,7 @@ func (m *Member) proceed() {
 			m.park()
 		}
 	case stateCatchUp:
-		if m.out.bytes == 0 && !m.queued && !m.parked {
+		if !m.behind() && !m.queued && !m.parked {
 			m.queued = true
 			m.set.ready = append(m.set.ready, m)
 			m.set.lp.Ring()
@@ -351,6 +351,7 @@ func (m *Member) detach(undo []Record) {
 		m.leaveGroup(undo)
 	}
 	m.state = stateEnded
+	delete(m.set.catching, m)
 	// What was answered is not taken back. What waits behind the queue leaves
 	// when that is empty, see upToDate.
 	if m.queue.count == 0 {

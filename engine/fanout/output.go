@@ -259,10 +259,19 @@ func (o *Output) write(p []byte) int {
 	return n
 }
 
-// Flush writes what is owed until the kernel's buffer is full, and then asks
-// for writability. It tells whether nothing is owed any more.
+// writesAtOnce bounds how many writes one event of a socket may cost: half a
+// turn, so that small frames or a fast peer do not hold up the loop (L1).
+const writesAtOnce = 64
+
+// Flush writes what is owed until the kernel's buffer is full or the loop has
+// to see to others, and then asks for writability. It tells whether nothing is
+// owed any more.
 func (o *Output) Flush() bool {
-	for len(o.segs) > 0 && !o.dead {
+	for n := 0; len(o.segs) > 0 && !o.dead; n++ {
+		if n == writesAtOnce {
+			o.tr.WantWritable()
+			return false
+		}
 		s := &o.segs[0]
 		n := o.write(s.b.bytes[s.off:s.end])
 		if o.dead {

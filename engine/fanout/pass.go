@@ -239,6 +239,7 @@ func (s *Set) endPass() {
 	s.pass = pass{groups: s.pass.groups[:0]}
 	s.setCursor(to)
 	s.unpark()
+	s.skimPlan()
 	s.deactivate()
 	if s.OnProgress != nil {
 		s.OnProgress()

@@ -61,7 +61,7 @@ func (t *task) add(b *session.Buffers, f From) {
 // feed moves a member that catches up forward until it blocks, is live, waits
 // for the loop's cursor, or deadline has come.
 func (m *Member) feed(deadline time.Time) {
-	for m.state == stateCatchUp && m.out.bytes == 0 && !m.out.dead {
+	for m.state == stateCatchUp && !m.behind() && !m.out.dead {
 		if !m.feedStep() {
 			return
 		}
@@ -77,6 +77,7 @@ func (m *Member) feed(deadline time.Time) {
 // they announce, and live entries after the replay. Replies that wait when a
 // replay begins come in between, and end at once what they tell the end of.
 func (m *Member) feedStep() (more bool) {
+	m.settle(m.cursor)
 	switch edge := m.set.edge(); {
 	case len(m.replies) > 0 && (m.replays || m.replies[0].barrier <= m.cursor):
 		barrier := m.replies[0].barrier
@@ -96,6 +97,7 @@ func (m *Member) feedStep() (more bool) {
 		return false
 	case len(m.subs) == 0:
 		m.state = stateIdle
+		delete(m.set.catching, m)
 		return false
 	case m.cursor < max(edge, m.since):
 		m.readLog(max(edge, m.since))
@@ -104,6 +106,7 @@ func (m *Member) feedStep() (more bool) {
 		return false
 	default:
 		m.state = stateLive
+		delete(m.set.catching, m)
 		m.set.join(m)
 		m.proceed()
 		return false

@@ -78,6 +78,12 @@ type Set struct {
 	pass    pass
 	ready   []*Member // catch up and can write
 	waiting []*Member // ahead of the cursor, or with a reply ahead of it
+
+	catching     map[*Member]struct{} // members in CatchUp
+	skims        []*Member            // still to do in this round of skimming
+	skimmedAt    stream.Pos
+	skimmedBytes int64
+
 	spare   []*Batch
 	entries []*stream.Entry // scratch of replays
 	members int
@@ -109,7 +115,7 @@ type Stats struct {
 // NewSet returns the fan-out state of lp, which reads log and replays from
 // buffers. It adds itself to the loop's turns.
 func NewSet(lp *loop.Loop, log *stream.Log, buffers *session.Buffers, limits Limits) *Set {
-	s := &Set{log: log, buffers: buffers, limits: limits.withDefaults(), lp: lp, groups: map[string]*Group{}}
+	s := &Set{log: log, buffers: buffers, limits: limits.withDefaults(), lp: lp, groups: map[string]*Group{}, catching: map[*Member]struct{}{}}
 	s.reached.Store(^uint64(0))
 	lp.AddDrainer(s)
 	return s
@@ -167,7 +173,7 @@ func (s *Set) setCursor(p stream.Pos) {
 // up, by turns, until deadline.
 func (s *Set) Drain(deadline time.Time) (more bool) {
 	for {
-		if !s.runPass(deadline) || !s.feedReady(deadline) {
+		if !s.runPass(deadline) || !s.feedReady(deadline) || !s.skim(deadline) {
 			return true
 		}
 		if len(s.ready) == 0 && (!s.active.Load() || s.log.Next() == s.cursor) {

@@ -59,6 +59,7 @@ func (m *Member) step(h stream.Pos) {
 		m.leaveGroup(nil)
 	}
 	m.state = stateCatchUp
+	m.set.catching[m] = struct{}{}
 }
 
 func (m *Member) has(id string) bool {

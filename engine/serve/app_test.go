@@ -166,7 +166,7 @@ func (p *recorder) OnDrained()                            { p.note("drained") }
 func (p *recorder) Stalled()                              { p.note("stalled") }
 func (p *recorder) OnClose()                              { p.note("close") }
 func (p *recorder) OnText(text []byte)                    { p.note("text " + string(text)) }
-func (p *recorder) OnBinary()                             { p.note("binary") }
+func (p *recorder) OnBinary(data []byte)                  { p.note("binary " + string(data)) }
 func (p *recorder) Overloaded() {
 	p.note("overloaded")
 	p.peer.CloseSocket(1013, "try again later", CloseTimeout)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-relay/sluice/codec/http1"
+	"github.com/sluice-relay/sluice/codec/wsframe"
 )
 
 // badBody panics where it is told to.
@@ -91,7 +92,7 @@ func TestR14PanicPeer(t *testing.T) {
 		act   func(r *rig, s *sock, p *recorder)
 	}{
 		{"text a", func(_ *rig, s *sock, _ *recorder) { s.send(textFrame("a") + textFrame("b")) }},
-		{"binary", func(_ *rig, s *sock, _ *recorder) { s.send("\x82\x80\x00\x00\x00\x00") }},
+		{"binary b", func(_ *rig, s *sock, _ *recorder) { s.send(frame(wsframe.OpBinary, true, "b")) }},
 		{"timer", func(r *rig, _ *sock, p *recorder) { p.peer.SetTimer(seconds(1)); r.pass(seconds(2)) }},
 		{"shutdown", func(r *rig, _ *sock, _ *recorder) { r.worker.Shutdown(); r.run() }},
 		{"drained", func(_ *rig, s *sock, p *recorder) {

@@ -32,8 +32,8 @@ type SocketHandler interface {
 
 	// OnText takes one text message: borrowed until return.
 	OnText(text []byte)
-	// OnBinary tells of a binary message.
-	OnBinary()
+	// OnBinary takes one binary message: borrowed until return.
+	OnBinary(data []byte)
 	// Overloaded tells that there is no memory for the peer's input (R46). It
 	// closes the socket.
 	Overloaded()

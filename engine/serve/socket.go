@@ -55,8 +55,8 @@ func (p *Peer) Hold() {
 }
 
 // Release goes on with messages after Hold. It must not be called from an
-// OnText, not even another connection's: the text lies in memory that all
-// share.
+// OnText or OnBinary, not even another connection's: the message lies in memory
+// that all share.
 func (p *Peer) Release() {
 	c, s := p.c, p.c.socket
 	if p.gone || s == nil || !s.holding {
@@ -96,7 +96,7 @@ func (p *Peer) CloseSocket(code int, reason string, patience time.Duration) {
 
 // skipHeld reads what was held up to the peer's Close frame; messages have
 // nobody left who takes them. It has a scratch of its own, since it may run
-// while another connection's text is being handled.
+// while another connection's message is being handled.
 func (c *Conn) skipHeld() {
 	s := c.socket
 	held := s.held
@@ -181,7 +181,7 @@ func (c *Conn) onMessage(msg wsframe.Message) {
 	case wsframe.OpBinary:
 		if c.peer != nil {
 			defer c.contain()
-			s.handler.OnBinary()
+			s.handler.OnBinary(msg.Payload)
 		}
 	}
 }

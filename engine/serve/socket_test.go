@@ -296,6 +296,25 @@ func TestHoldBound(t *testing.T) {
 	}
 }
 
+// TestMessagesHandedOn: text and binary messages reach the handler with what
+// they carry, whole and in order, wherever the input is cut (RFC 6455 section
+// 5.4 and 5.6).
+func TestMessagesHandedOn(t *testing.T) {
+	in := frame(wsframe.OpBinary, true, "\x00\xff\x80") + textFrame("t") + frame(wsframe.OpBinary, true, "") +
+		frame(wsframe.OpBinary, false, "in ") + pingFrame("p") + frame(wsframe.OpContinuation, true, "\xfeparts")
+	const want = "binary \x00\xff\x80|text t|binary |binary in \xfeparts"
+	for cut := range len(in) {
+		a := &app{}
+		r := newRig(t, a)
+		s, p := openSocket(r, a)
+		s.send(in[:cut])
+		s.send(in[cut:])
+		if got := strings.Join(p.log, "|"); got != want {
+			t.Fatalf("cut at %d: %q, want %q", cut, got, want)
+		}
+	}
+}
+
 // TestLastHeard: it is when input arrived, not when held input was worked off.
 func TestLastHeard(t *testing.T) {
 	a := &app{}
