@@ -17,8 +17,8 @@ import (
 // Exit codes.
 const (
 	exitOK     = 0
-	exitFailed = 1 // the relay failed, or did not drain in time (R464)
-	exitUsage  = 2 // command line or configuration (R11)
+	exitFailed = 1  // the relay failed, or did not drain in time (R464)
+	exitUsage  = 78 // command line or configuration (R11): EX_CONFIG, since a crash of Go is 2
 )
 
 func main() {

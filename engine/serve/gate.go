@@ -13,8 +13,8 @@ type Gate interface {
 	Acquire(addr netip.Addr) bool
 	// Release ends what Acquire allowed.
 	Release(addr netip.Addr)
-	// Client returns whom a connection is counted for: peer itself, or whom a
-	// trusted proxy at peer names. forwarded are the X-Forwarded-For values of
+	// Client returns whom a connection is counted for: peer itself, which is
+	// invalid on a Unix socket, or whom a trusted proxy at peer names. forwarded are the X-Forwarded-For values of
 	// the request at hand, nil when there is none yet; ok is false when that
 	// cannot be told without one.
 	Client(peer netip.Addr, forwarded [][]byte) (addr netip.Addr, ok bool)
@@ -31,7 +31,7 @@ var tooManyAnswer = http1.Response{
 func (c *Conn) admit() {
 	g := c.w.cfg.Gate
 	peer := c.tr.RemoteAddr().Addr()
-	if g == nil || !peer.IsValid() {
+	if g == nil {
 		return
 	}
 	addr, ok := g.Client(peer, nil)
@@ -57,9 +57,6 @@ func (c *Conn) recount(h *http1.Head) bool {
 		return true
 	}
 	peer := c.tr.RemoteAddr().Addr()
-	if !peer.IsValid() {
-		return true
-	}
 	forwarded := h.Values("X-Forwarded-For")
 	if forwarded == nil {
 		forwarded = [][]byte{}

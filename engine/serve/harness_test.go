@@ -101,6 +101,7 @@ type rig struct {
 	jobs   *loop.Jobs
 	socks  []*sock
 	faults int64 // panics that the test provoked
+	unix   bool  // peers have no address
 }
 
 // newRig returns a rig whose requests go to serve. Its end checks that nothing
@@ -266,14 +267,21 @@ func (s *sock) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (s *sock) WantWritable()              { s.want = true }
-func (s *sock) UnackedBytes() int          { return s.unacked }
-func (s *sock) CloseWrite()                { s.fin = true }
-func (s *sock) Close()                     { s.doomed = true }
-func (s *sock) Abort()                     { s.doomed, s.aborted = true, true }
-func (s *sock) StreamBuffers()             { s.streams = true }
-func (s *sock) RemoteAddr() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.1:4711") }
-func (s *sock) LocalAddr() netip.AddrPort  { return netip.MustParseAddrPort("192.0.2.2:80") }
+func (s *sock) WantWritable()     { s.want = true }
+func (s *sock) UnackedBytes() int { return s.unacked }
+func (s *sock) CloseWrite()       { s.fin = true }
+func (s *sock) Close()            { s.doomed = true }
+func (s *sock) Abort()            { s.doomed, s.aborted = true, true }
+func (s *sock) StreamBuffers()    { s.streams = true }
+
+// RemoteAddr implements loop.Transport.
+func (s *sock) RemoteAddr() netip.AddrPort {
+	if s.r.unix {
+		return netip.AddrPort{}
+	}
+	return netip.MustParseAddrPort("192.0.2.1:4711")
+}
+func (s *sock) LocalAddr() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.2:80") }
 
 // reap tells a doomed socket's handler, as a loop does after its call.
 func (s *sock) reap() bool {

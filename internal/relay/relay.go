@@ -188,6 +188,7 @@ func (r *Relay) Start() error {
 		r.serveErr = r.server.Serve()
 		close(r.served)
 	}()
+	go r.reclaim()
 	return nil
 }
 

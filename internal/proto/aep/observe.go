@@ -74,6 +74,7 @@ func (s *Surface) Counters() Counters {
 // unless the client broke no promise by it (R15: no query, no token).
 func (s *Surface) cut(p *serve.Peer, kind, why string) {
 	s.cuts.add(why)
+	s.dropped.Add(p.Member().QueuedBytes())
 	if why == cutShutdown {
 		return
 	}
@@ -84,6 +85,10 @@ func (s *Surface) cut(p *serve.Peer, kind, why string) {
 	s.cfg.Log.Info("connection ended by the relay", "kind", kind, "reason", why, "client", p.ClientAddr().String(),
 		"queued_bytes", p.Member().QueuedBytes(), "lines_left_out", skipped)
 }
+
+// DroppedBytes returns how many bytes were owed to connections when they were
+// ended. Any goroutine.
+func (s *Surface) DroppedBytes() int64 { return s.dropped.Load() }
 
 // Ready tells whether ingest would succeed now: the log has room. Any
 // goroutine.

@@ -77,7 +77,7 @@ func (s *Surface) upgrade(x *serve.Exchange) {
 }
 
 // OnBinary implements serve.SocketHandler (R306).
-func (k *socket) OnBinary() {
+func (k *socket) OnBinary([]byte) {
 	k.fail(cutBinary, &aep.ErrorFrame{Code: aep.CodeBinaryUnsupported, Detail: "messages are text"}, 1003, "")
 }
 

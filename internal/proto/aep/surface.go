@@ -55,6 +55,7 @@ type Surface struct {
 	refused       atomic.Int64
 	overRate      atomic.Int64
 	cuts          cutCounters
+	dropped       atomic.Int64 // bytes owed to connections that were ended
 
 	lines lineLimit
 }
