@@ -70,7 +70,7 @@ var homes = func() map[string]home {
 		"github.com/gobwas/ws":                {code: []string{"codec/wsframe"}, tests: []string{"internal", "engine/serve"}},
 		"github.com/gobwas/httphead":          {code: []string{"codec/wsframe"}},
 		"github.com/bytedance/sonic":          jsonCodecs,
-		"github.com/urfave/cli/v3":            {code: []string{"cmd/sluice"}},
+		"github.com/urfave/cli/v3":            {code: []string{"cmd/sluice", "cmd/sluicebench"}},
 		"github.com/prometheus/client_golang": {code: []string{"internal/admin"}},
 		"database/sql":                        {code: []string{"internal/store"}},
 	}
