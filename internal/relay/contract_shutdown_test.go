@@ -209,27 +209,60 @@ func finishesRequests(t *testing.T) {
 	drained(t, done)
 }
 
-// TestR464Limit: what is still open after 5 s is an error.
+// TestR464Limit: a request that is still coming 5 s after the signal makes the
+// shutdown fail; its connection is closed then.
 func TestR464Limit(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes 5 s")
 	}
 	f := startRelay(t, nil)
-	c := f.raw(t, 0)
-	request := f.postRequest(jsonType, "{}", "Expect: 100-continue")
-	if r := answer(t, c, "POST", strings.TrimSuffix(request, "{}")); r.Status != 100 {
-		t.Fatal(r.Status)
-	}
+	c := f.openBody(t)
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() { // progress, but no end
+		for tick := time.Tick(300 * time.Millisecond); ; {
+			select {
+			case <-tick:
+				_ = c.SendString(" ")
+			case <-ended:
+				return
+			}
+		}
+	}()
 	begin := time.Now()
 	err := <-f.stopping(t)
-	if took := time.Since(begin); err == nil || took < 4*time.Second || took > 7*time.Second {
+	if took := time.Since(begin); err == nil || took < 4*time.Second || took > 8*time.Second {
 		t.Errorf("Shutdown with a request that never ends: %v after %v, want an error at 5 s", err, took)
 	}
 	f.stopErr = nil // expected here
+}
+
+// TestR463SilentBody: a request whose body has stopped coming does not keep the
+// shutdown from its end (W38).
+func TestR463SilentBody(t *testing.T) {
+	t.Parallel()
+	f := startRelay(t, nil)
+	c := f.openBody(t)
+	begin := time.Now()
+	if err := <-f.stopping(t); err != nil || time.Since(begin) > 5*time.Second {
+		t.Errorf("Shutdown with a silent body: %v after %v, want none in under 5 s", err, time.Since(begin))
+	}
 	if _, err := c.Drain(patience); relaytest.IsTimeout(err) {
 		t.Error("the connection stays open")
 	}
+}
+
+// openBody begins a request whose body the relay reads.
+func (f *fixture) openBody(t *testing.T) *relaytest.Conn {
+	t.Helper()
+	c := f.raw(t, 0)
+	body := strings.Repeat(" ", 10_000)
+	request := f.postRequest(jsonType, body, "Expect: 100-continue")
+	if r := answer(t, c, "POST", strings.TrimSuffix(request, body)); r.Status != 100 {
+		t.Fatal(r.Status)
+	}
+	return c
 }
 
 // TestR12Run: the line on stdout, and a regular end (R11, R12).
