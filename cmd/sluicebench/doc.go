@@ -1,0 +1,16 @@
+// Command sluicebench puts the relay's parts in front of outside judges.
+//
+//	sluicebench echo   serve WebSocket echo through the relay's own code
+//
+// It owns its command line, the signals and the exit code, and nothing else:
+// what the commands do is done by the packages below internal.
+//
+// Exit codes: 0 after an orderly end, 1 when a command failed or connections
+// did not close in time, 2 when the command line is wrong. An error is one line
+// on stderr.
+//
+// Signals: SIGTERM or SIGINT ends the command in an orderly way; a second one
+// ends the process at once.
+//
+// Thread rule: main's goroutine only.
+package main
