@@ -9,6 +9,11 @@ BENCHTIME ?= 1s
 COUNT    ?= 10
 TIMEOUT  ?= 10m
 
+# How long "make soak" runs, and how many pairs of rounds "make bench-stalled"
+# measures.
+SLUICE_SOAK   ?= 10m
+STALLED_PAIRS ?= 7
+
 # The fan-out benchmark that "make profile" records.
 PROFILE_PKG   ?= ./engine/fanout
 PROFILE_BENCH ?= Pass
@@ -87,6 +92,16 @@ fuzz: ## run each fuzz target for FUZZTIME
 .PHONY: bench
 bench: ## run the benchmarks matching BENCH
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -timeout $(TIMEOUT) $(PKG)
+
+# The test has no time limit of its own: it ends by itself, some minutes after
+# SLUICE_SOAK at most.
+.PHONY: soak
+soak: ## churn, stalls, faults and restarts for SLUICE_SOAK, every view checked
+	SLUICE_SOAK='$(SLUICE_SOAK)' $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./internal/faults
+
+.PHONY: bench-stalled
+bench-stalled: ## 200 healthy consumers with and without 20 stalled ones beside them
+	$(GO) test -run '^$$' -bench '^BenchmarkStalled$$' -benchtime '$(STALLED_PAIRS)x' -timeout $(TIMEOUT) ./internal/faults
 
 # Both revisions are measured by the same command on the same machine.
 .PHONY: benchcmp

@@ -1,0 +1,158 @@
+package faults_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-relay/sluice/internal/config"
+	"github.com/sluice-relay/sluice/internal/faults"
+	"github.com/sluice-relay/sluice/internal/relay"
+)
+
+// asRelay makes the test binary a relay, so that a race detector that watches
+// the tests watches the relay too.
+const asRelay = "FAULTS_AS_RELAY"
+
+var seedFlag = flag.Uint64("faults.seed", 0, "seed of what is random, 0 for a new one")
+
+// patience is how long a test waits for what must come. It is only used up when
+// a test fails.
+const patience = 60 * time.Second
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asRelay) != "" {
+		os.Exit(runRelay())
+	}
+	if runtime.GOOS != "linux" {
+		fmt.Println("faults: skipped, needs /proc and 127.0.0.0/8")
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// runRelay serves as the program does, and returns its exit code.
+func runRelay() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	cfg, err := config.FromEnv(os.LookupEnv)
+	if err == nil {
+		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
+		err = relay.Run(ctx, cfg, log, os.Stdout, relay.Control{Version: "test"})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "relay:", err)
+		return 1
+	}
+	return 0
+}
+
+// spawn starts a relay that nobody ends.
+func spawn(env ...string) (*faults.Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return faults.Start(self, nil, append([]string{asRelay + "=1"}, env...)...)
+}
+
+// startRelay starts a relay. When the test ends it is stopped, which must
+// succeed, and its log must not hold an error (R14).
+func startRelay(tb testing.TB, env ...string) *faults.Process {
+	tb.Helper()
+	p, err := spawn(env...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { endRelay(tb, p) })
+	return p
+}
+
+func endRelay(tb testing.TB, p *faults.Process) {
+	tb.Helper()
+	if err := p.Stop(); err != nil {
+		tb.Errorf("R464: %v", err)
+	}
+	checkLog(tb, p)
+}
+
+func checkLog(tb testing.TB, p *faults.Process) {
+	tb.Helper()
+	for _, line := range p.Problems() {
+		tb.Errorf("R14: log of the relay: %s", line)
+	}
+}
+
+// newSeed returns a seed and prints it (F1).
+func newSeed(tb testing.TB) uint64 {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	tb.Logf("seed %d, repeat with -faults.seed", seed)
+	return seed
+}
+
+// scale returns full, or short under -short.
+func scale[T any](full, short T) T {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
+
+// must ends the test on an error of the driver.
+func must(tb testing.TB, what string, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("%s: %v", what, err)
+	}
+}
+
+// gauges reads the baseline.
+func gauges(tb testing.TB, p *faults.Process) faults.Gauges {
+	tb.Helper()
+	g, err := p.Gauges()
+	must(tb, "gauges", err)
+	return g
+}
+
+// failure keeps the first error of many goroutines.
+type failure struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (f *failure) set(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+func (f *failure) get() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+// await polls until done, or fails the test.
+func await(tb testing.TB, what string, done func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(patience)
+	for !done() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("%s: not within %v", what, patience)
+		}
+		time.Sleep(2 * time.Millisecond) // pacing
+	}
+}
