@@ -9,6 +9,8 @@
 //     package map of ARCHITECTURE.md. A new arrow is a change to both.
 //   - Documents: every path that README.md, ARCHITECTURE.md, CHANGELOG.md or
 //     a file under docs names exists.
+//   - Protocol pages: what a file under docs/protocols names in a file of ours is
+//     declared there, and no rule is missing.
 //   - doc.go: every package has one, with a package comment.
 //
 // The graph is read from the source with go/parser, all build tags and test

@@ -26,8 +26,6 @@ func floodLevel(seq uint64) string {
 	return [4]string{"debug", "info", "", "warning"}[seq%4]
 }
 
-func floodDroppable(seq uint64) bool { return seq%4 != 3 }
-
 // TestFlood: 200 MB pass 200 consumers that have a receive buffer of 4 KiB and
 // never read. The publisher is not refused or held up, the one who reads gets
 // all, the memory is bounded, those whom events may be dropped for stay, the

@@ -111,7 +111,6 @@ type benchGroup struct {
 	readers []*reader
 	mu      sync.Mutex
 	took    []time.Duration
-	timed   bool
 }
 
 func startBenchGroup(b *testing.B, addr string) *benchGroup {

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -353,4 +354,44 @@ func TestR460Hurry(t *testing.T) {
 	w.frame("closing")
 	w.closes(1001)
 	drained(t, done)
+}
+
+// TestC61DrainIsSpread: with a drain window few streams, too, are told evenly
+// over it: neither all at once nor all at its end.
+func TestC61DrainIsSpread(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("drains for 3 s")
+	}
+	const count, window = 6, 3 * time.Second
+	f := startRelay(t, map[string]string{"SLUICE_DRAIN": window.String(), "SLUICE_LOOPS": "1"})
+	var streams []*stream
+	for range count {
+		streams = append(streams, f.stream(t, "", relaytest.StreamOptions{}))
+	}
+	begin := time.Now()
+	stopped := f.stopping(t)
+	ends := make(chan time.Duration, count)
+	for _, s := range streams {
+		go func() {
+			for {
+				if _, err := s.Next(patience); err != nil {
+					ends <- time.Since(begin)
+					_ = s.Close()
+					return
+				}
+			}
+		}()
+	}
+	var at []time.Duration
+	for range count {
+		at = append(at, <-ends)
+	}
+	slices.Sort(at)
+	if at[0] > window || at[count/2] < window/6 || at[count-1] < window/2 {
+		t.Errorf("streams ended after %v of a window of %v", at, window)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
 }

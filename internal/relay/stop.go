@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/sluice-relay/sluice/engine/serve"
@@ -71,6 +72,7 @@ func (r *Relay) drain(ctx context.Context) {
 		return
 	}
 	end := time.Now().Add(r.cfg.Drain)
+	due := make([]float64, len(r.workers)) // owned by the loops
 	tick := time.NewTicker(drainStep)
 	defer tick.Stop()
 	for r.server.Conns() > 0 {
@@ -88,8 +90,10 @@ func (r *Relay) drain(ctx context.Context) {
 			return
 		}
 		r.post(func(w *serve.Worker) {
-			left := int64(w.PeersLeft())
-			w.TellPeers(int((left + steps - 1) / steps))
+			share := &due[w.Loop().ID]
+			*share += float64(w.PeersLeft()) / float64(steps)
+			w.TellPeers(int(*share))
+			*share -= math.Trunc(*share)
 		})
 	}
 }

@@ -139,9 +139,10 @@ func (s *Surface) connections(x *serve.Exchange) {
 	}
 }
 
-// busy answers a request for which there is no room now (R46).
+// busy answers a request for which there is no room now, and closes: a body that
+// is still to come must not keep what was taken for it (R46).
 func busy(x *serve.Exchange) {
-	respond(x, 503, []http1.Field{{Name: "Retry-After", Value: "1"}}, nil)
+	x.Respond(&http1.Response{Status: 503, Fields: []http1.Field{{Name: "Retry-After", Value: "1"}}})
 }
 
 type connectionJSON struct {
