@@ -128,6 +128,7 @@ func serveSource(t *testing.T, source Source, limits timing) *fixture {
 	}
 	transport := &http.Transport{}
 	f := &fixture{t, s, log, &http.Client{
+		Timeout:       time.Minute, // an answer that never comes fails the test
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

@@ -76,9 +76,9 @@ func TestSymbolBodyIsBounded(t *testing.T) {
 // A profile takes longer than a request may take to be read or answered.
 func TestProfileOutlivesTimeouts(t *testing.T) {
 	limits := defaultTiming
-	limits.read, limits.write = 200*time.Millisecond, 200*time.Millisecond
+	limits.read, limits.write = 1500*time.Millisecond, 1500*time.Millisecond
 	f := serveSource(t, &fakeSource{}, limits)
-	for _, target := range []string{"profile?seconds=1", "heap?seconds=1"} {
+	for _, target := range []string{"profile?seconds=2", "heap?seconds=2"} {
 		if got := f.get(profilePrefix + target); got.status != 200 || !isProfile([]byte(got.body)) {
 			t.Errorf("%s: %d %.80q", target, got.status, got.body)
 		}
