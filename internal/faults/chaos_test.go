@@ -24,7 +24,7 @@ func TestChaos(t *testing.T) {
 	var count [64]atomic.Int64 // of each fault
 	var wg sync.WaitGroup
 	var failed failure
-	end := time.Now().Add(scale(8*time.Second, 2*time.Second))
+	end := time.Now().Add(scale(7*time.Second, 2*time.Second))
 	for worker := range uint64(scale(32, 16)) {
 		wg.Go(func() {
 			r := faults.NewRand(seed, worker)

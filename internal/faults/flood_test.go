@@ -72,7 +72,7 @@ func TestFlood(t *testing.T) {
 	must(t, "metric", err)
 	t.Logf("C41: %d MB past %d stalled consumers in %v, peak memory %d MiB, %.0f events shed, %d subscriptions left",
 		events*floodEvent/1_000_000, floodStalled, took, peak>>20, shed, h.Subscribers)
-	if peak > floodMemory {
+	if peak > floodMemory && !raceDetector {
 		t.Errorf("R426: peak memory %d MiB, want at most %d", peak>>20, floodMemory>>20)
 	}
 	if want := floodStalled/2 + 1; h.Subscribers < want && !testing.Short() {

@@ -26,7 +26,7 @@ func TestJoinRace(t *testing.T) {
 		<-ticks[i].C
 		return pub.Publish(25)
 	})
-	time.Sleep(scale(5*time.Second, 1500*time.Millisecond)) // the time of the race
+	time.Sleep(scale(4*time.Second, 1500*time.Millisecond)) // the time of the race
 	f.end(t)
 	for _, tick := range ticks {
 		tick.Stop()

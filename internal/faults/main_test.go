@@ -5,9 +5,14 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -91,6 +96,13 @@ func checkLog(tb testing.TB, p *faults.Process) {
 	}
 }
 
+// raceDetector tells whether the relay carries the race detector, whose own
+// memory grows with what it has seen: bounds on memory mean nothing then.
+var raceDetector = func() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}()
+
 // newSeed returns a seed and prints it (F1).
 func newSeed(tb testing.TB) uint64 {
 	seed := *seedFlag
@@ -107,6 +119,24 @@ func scale[T any](full, short T) T {
 		return short
 	}
 	return full
+}
+
+// fixedPort returns a port that is free and that the kernel gives to nobody who
+// does not ask for it (ip_local_port_range begins above), so that a relay can
+// come back to it.
+func fixedPort(tb testing.TB) string {
+	tb.Helper()
+	for range 100 {
+		port := strconv.Itoa(20_000 + rand.IntN(10_000))
+		ln, err := net.Listen("tcp4", "127.0.0.1:"+port)
+		if err != nil {
+			continue
+		}
+		must(tb, "close", ln.Close())
+		return port
+	}
+	tb.Fatal("no port is free")
+	return ""
 }
 
 // must ends the test on an error of the driver.

@@ -13,10 +13,9 @@ import (
 // port that the next one binds at once, and serves (C57).
 func TestPortAfterKill(t *testing.T) {
 	t.Parallel()
-	p, err := spawn()
+	port := fixedPort(t)
+	p, err := spawn("AEP_PORT=" + port)
 	must(t, "start", err)
-	_, port, err := net.SplitHostPort(p.Addr)
-	must(t, "address", err)
 	boots := map[string]bool{}
 	for round := range 6 {
 		boot, err := p.Boot()

@@ -80,8 +80,8 @@ func Start(name string, args []string, env ...string) (*Process, error) {
 		close(p.exited)
 	}()
 	if err := p.await(out, admin); err != nil {
-		p.Kill()
-		return nil, err
+		p.Kill() // and now its log is complete
+		return nil, fmt.Errorf("%w\n%s", err, p.Tail())
 	}
 	return p, nil
 }
@@ -97,14 +97,14 @@ func (p *Process) await(out *os.File, admin <-chan string) error {
 	}()
 	addr, found := strings.CutPrefix(line, listening)
 	if err != nil || !found {
-		return fmt.Errorf("faults: relay does not start: %q, %w\n%s", line, err, p.Tail())
+		return fmt.Errorf("faults: relay does not start: %q, %w", line, err)
 	}
 	p.Addr, _, _ = strings.Cut(addr, ",")
 	select {
 	case p.Admin = <-admin:
 		return nil
 	case <-time.After(startTimeout):
-		return fmt.Errorf("faults: relay does not name its admin listener\n%s", p.Tail())
+		return fmt.Errorf("faults: relay does not name its admin listener")
 	}
 }
 

@@ -89,12 +89,6 @@ func (p *Publisher) appendBody(dst []byte, n int) []byte {
 	return dst
 }
 
-// MoveTo makes addr the relay to publish to from now on.
-func (p *Publisher) MoveTo(addr string) {
-	p.Close()
-	p.addr = addr
-}
-
 // Close closes the connection; the next Publish opens another.
 func (p *Publisher) Close() {
 	if p.conn != nil {

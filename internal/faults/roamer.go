@@ -9,7 +9,7 @@ import (
 
 // Roamer is a consumer that loses its connection again and again, by its own
 // wish or because it was too slow, and comes back where it stood. One goroutine
-// runs it; the counters and MoveTo may be asked by any.
+// runs it; its counters may be asked for by any.
 type Roamer struct {
 	// Immutable once Run was called.
 	Sub      Subscription // From and Filter are made from Sessions
@@ -27,8 +27,10 @@ type Roamer struct {
 
 	View View
 
-	boot  string
-	addr  atomic.Pointer[string]
+	addr string
+	boot string
+
+	// Atomic.
 	seen  atomic.Int64
 	joins atomic.Int64
 	cuts  atomic.Int64
@@ -37,17 +39,13 @@ type Roamer struct {
 
 // NewRoamer returns a consumer of sessions that have no event yet.
 func NewRoamer(addr string, socket bool, r *Rand, sessions ...string) *Roamer {
-	c := &Roamer{Sessions: sessions, Rand: r, Sub: Subscription{Socket: socket, Filter: FilterOf(sessions...), BufferBytes: 16 << 10}}
+	c := &Roamer{addr: addr, Sessions: sessions, Rand: r, Sub: Subscription{Socket: socket, Filter: FilterOf(sessions...), BufferBytes: 16 << 10}}
 	c.View.Sessions = sessions
 	for _, s := range sessions {
 		c.View.Expect(s, 0)
 	}
-	c.MoveTo(addr)
 	return c
 }
-
-// MoveTo makes addr the relay to connect to from now on.
-func (c *Roamer) MoveTo(addr string) { c.addr.Store(&addr) }
 
 // Seen returns the number of events seen.
 func (c *Roamer) Seen() int64 { return c.seen.Load() }
@@ -73,8 +71,7 @@ func (c *Roamer) Run(done func(*View) bool, absent time.Duration) error {
 		}
 		sub := c.Sub
 		sub.From = c.View.From(c.Sessions...)
-		addr := *c.addr.Load()
-		conn, err := OpenConsumer(addr, sub)
+		conn, err := OpenConsumer(c.addr, sub)
 		if err != nil {
 			if time.Since(lost) > absent {
 				return fmt.Errorf("cannot come back for %v: %w", absent, err)
