@@ -1,10 +1,6 @@
 package fanout
 
-import (
-	"time"
-
-	"github.com/sluice-relay/sluice/engine/stream"
-)
+import "time"
 
 // PassBounds are the upper bounds of the buckets of Durations.
 var PassBounds = [...]time.Duration{
@@ -61,9 +57,6 @@ func (m *Member) EachSub(f func(*Sub)) {
 		}
 	}
 }
-
-// Cursor returns the position up to which the loop has read the log. Loop only.
-func (s *Set) Cursor() stream.Pos { return s.cursor }
 
 // PassDurations returns how long passes took, from the first look at the log to
 // the last write, pauses for the reactor included. Loop only.

@@ -27,12 +27,6 @@ var (
 	errLoop     = errors.New("a loop does not turn")
 )
 
-// unsentBounds and lagBounds are the buckets of the consumers' distributions.
-var (
-	unsentBounds = []float64{0, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20, 16 << 20}
-	lagBounds    = []float64{0, 1, 10, 100, 1_000, 10_000, 100_000}
-)
-
 // loopReport is what one loop tells for a snapshot.
 type loopReport struct {
 	stats   admin.LoopStats
@@ -55,7 +49,9 @@ func (r *Relay) Snapshot(ctx context.Context) (*admin.Snapshot, error) {
 	for range r.workers {
 		select {
 		case rep := <-reports:
-			addReport(s, rep)
+			if err := addReport(s, rep); err != nil {
+				return nil, err
+			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -86,7 +82,7 @@ func report(w *serve.Worker) *loopReport {
 	l, set := w.Loop(), w.Set()
 	r := &loopReport{
 		fanout: set.Stats(), serve: w.Stats(),
-		unsent: admin.Histogram{Bounds: unsentBounds}, lag: admin.Histogram{Bounds: lagBounds},
+		unsent: admin.NewHistogram(admin.UnsentBounds), lag: admin.NewHistogram(admin.LagBounds),
 	}
 	stats := l.Stats()
 	r.stats = admin.LoopStats{
@@ -140,8 +136,8 @@ func (r *Relay) base() *admin.Snapshot {
 		Descriptors: admin.Descriptors{
 			Open: openDescriptors(), Limit: limits.Descriptors, Reserve: limits.Reserve, Conns: limits.Conns,
 		},
-		Unsent: admin.Histogram{Bounds: unsentBounds},
-		Lag:    admin.Histogram{Bounds: lagBounds},
+		Unsent: admin.NewHistogram(admin.UnsentBounds),
+		Lag:    admin.NewHistogram(admin.LagBounds),
 	}
 }
 
@@ -159,7 +155,7 @@ func openDescriptors() int {
 	return len(names) - 1 // dir itself
 }
 
-func addReport(s *admin.Snapshot, r *loopReport) {
+func addReport(s *admin.Snapshot, r *loopReport) error {
 	s.Loops = append(s.Loops, r.stats)
 	s.Deliveries += r.fanout.Deliveries
 	s.DeliveredBytes += r.fanout.Bytes
@@ -178,8 +174,6 @@ func addReport(s *admin.Snapshot, r *loopReport) {
 	s.Disconnects["held-input"] += r.serve.OverLimit
 	s.Disconnects["websocket-protocol"] += r.serve.ProtocolErrors
 	s.Refusals["per_address"] += r.serve.PerAddress
-	s.Unsent.Merge(r.unsent)
-	s.Lag.Merge(r.lag)
 	for _, c := range r.slowest {
 		kind := "sse"
 		if c.WebSocket {
@@ -191,4 +185,5 @@ func addReport(s *admin.Snapshot, r *loopReport) {
 			Shed: c.ShedEvents, Age: c.Age, Stalled: c.Stalled,
 		})
 	}
+	return errors.Join(s.Unsent.Merge(r.unsent), s.Lag.Merge(r.lag))
 }
