@@ -3,8 +3,10 @@ package admin
 import (
 	"net/http"
 	"net/http/pprof"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 const (
@@ -16,6 +18,12 @@ const (
 	// maxSymbolBytes bounds the addresses in one question for symbols.
 	maxSymbolBytes = 1 << 20
 
+	// What waits is sampled only while somebody asks: one event per so many
+	// nanoseconds that were waited, and one contended lock of so many.
+	blockNanoseconds = 10_000
+	mutexFraction    = 10
+
+	textSampled   = "This is recorded only while it is asked for: add ?seconds=30.\n"
 	textSeconds   = "seconds must be a number up to 300.\n"
 	textCrossSite = "This page does not answer other web sites.\n"
 )
@@ -31,10 +39,12 @@ func addProfiles(pages map[string]page) {
 	add("trace", http.HandlerFunc(pprof.Trace), "execution trace; ?seconds=1")
 	add("symbol", http.HandlerFunc(pprof.Symbol), "names of program counters", http.MethodPost)
 	add("allocs", pprof.Handler("allocs"), "all allocations so far")
-	add("block", pprof.Handler("block"), "where goroutines waited")
+	add("block", sampled("block", func(on bool) { runtime.SetBlockProfileRate(rate(on, blockNanoseconds)) }),
+		"where goroutines waited; ?seconds=30")
 	add("goroutine", pprof.Handler("goroutine"), "stacks of all goroutines; ?debug=2")
 	add("heap", pprof.Handler("heap"), "live allocations; ?gc=1 collects first")
-	add("mutex", pprof.Handler("mutex"), "holders of contended locks")
+	add("mutex", sampled("mutex", func(on bool) { runtime.SetMutexProfileFraction(rate(on, mutexFraction)) }),
+		"holders of contended locks; ?seconds=30")
 	add("threadcreate", pprof.Handler("threadcreate"), "where threads were made")
 
 	index := func(w http.ResponseWriter, _ *http.Request) {
@@ -68,4 +78,34 @@ func profile(h http.Handler) http.HandlerFunc {
 		// The package extends the write deadline by itself.
 		h.ServeHTTP(w, r)
 	}
+}
+
+// sampled is the page of a profile that the runtime records only on request:
+// turn switches that on and off. Several may ask at once.
+func sampled(name string, turn func(on bool)) http.Handler {
+	var mu sync.Mutex
+	asking := 0
+	count := func(by int) {
+		mu.Lock()
+		defer mu.Unlock()
+		asking += by
+		turn(asking > 0)
+	}
+	h := pprof.Handler(name)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s := r.URL.Query().Get("seconds"); s == "" || s == "0" {
+			writeText(w, http.StatusBadRequest, textSampled)
+			return
+		}
+		count(1)
+		defer count(-1)
+		h.ServeHTTP(w, r)
+	})
+}
+
+func rate(on bool, v int) int {
+	if on {
+		return v
+	}
+	return 0
 }

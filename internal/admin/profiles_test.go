@@ -6,8 +6,10 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"runtime"
 	"runtime/trace"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -22,7 +24,7 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("%s: %d %.200q, want %d and %q", target, got.status, got.body, status, want)
 		}
 	}
-	for _, name := range []string{"allocs", "block", "goroutine", "heap", "mutex", "threadcreate"} {
+	for _, name := range []string{"allocs", "goroutine", "heap", "threadcreate"} {
 		check(profilePrefix+name+"?debug=1", 200, "")
 		if got := f.get(profilePrefix + name); !isProfile([]byte(got.body)) {
 			t.Errorf("%s is no profile: %.40q", name, got.body)
@@ -47,6 +49,55 @@ func TestProfiles(t *testing.T) {
 	}
 	if got := f.get(profilePrefix+"heap", "Sec-Fetch-Site", "same-origin"); got.status != 200 {
 		t.Errorf("asked for by a link: %d", got.status)
+	}
+}
+
+// Locks and waits are sampled only while somebody asks.
+func TestSampledProfiles(t *testing.T) {
+	f := serveSource(t, &fakeSource{}, timing{})
+	for _, name := range []string{"block", "mutex"} {
+		for _, query := range []string{"", "?debug=1", "?seconds=0"} {
+			if got := f.get(profilePrefix + name + query); got.status != 400 || got.body != textSampled {
+				t.Errorf("%s%s: %d %q", name, query, got.status, got.body)
+			}
+		}
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { // contends for a lock as long as it is looked for
+		defer close(done)
+		var mu sync.Mutex
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			mu.Lock()
+			waiter := make(chan struct{})
+			go func() {
+				mu.Lock()
+				defer mu.Unlock()
+				close(waiter)
+			}()
+			time.Sleep(time.Millisecond)
+			mu.Unlock()
+			<-waiter
+		}
+	}()
+	for _, name := range []string{"block", "mutex"} {
+		got := f.get(profilePrefix + name + "?seconds=1")
+		text, ok := unzip([]byte(got.body))
+		if got.status != 200 || !ok {
+			t.Fatalf("%s: %d %.80q", name, got.status, got.body)
+		}
+		if !bytes.Contains(text, []byte("TestSampledProfiles")) {
+			t.Errorf("%s does not name who waited", name)
+		}
+	}
+	close(stop)
+	<-done
+	if got := runtime.SetMutexProfileFraction(-1); got != 0 {
+		t.Errorf("locks are still sampled: 1 of %d", got)
 	}
 }
 
@@ -104,12 +155,18 @@ func TestCloseEndsProfile(t *testing.T) {
 // isProfile reports whether a body is a gzip stream with something in it, which
 // is how profiles are written.
 func isProfile(body []byte) bool {
+	_, ok := unzip(body)
+	return ok
+}
+
+// unzip returns what a profile holds: protobuf, with its names as plain text.
+func unzip(body []byte) (text []byte, ok bool) {
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
-		return false
+		return nil, false
 	}
-	n, err := io.Copy(io.Discard, z)
-	return err == nil && n > 0
+	text, err = io.ReadAll(z)
+	return text, err == nil && len(text) > 0
 }
 
 // The package's own handlers are on http.DefaultServeMux, with cmdline: this
