@@ -5,8 +5,7 @@
 // goroutine.
 //
 // A turn works off mail, then timers, then drainers, for about PassBudget. What
-// is left goes on in another turn, reached over a goroutine hop, so that the
-// reactor reads its sockets in between.
+// is left goes on in another turn, and the reactor reads its sockets in between.
 //
 // Doorbell: Ring sets one pending flag and schedules a turn when it was not set.
 // The order is fixed on both sides. Whoever has work makes it visible first

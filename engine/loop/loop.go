@@ -11,7 +11,7 @@ import (
 // PassBudget is how long one turn of a loop may work before it gives the
 // reactor back to its sockets (L1). Measured: a turn that continued itself
 // inside the reactor's queue delayed reads by 700 ms; cut at 1 ms and continued
-// over a goroutine hop it delays them by 2 ms.
+// behind the sockets it delays them by 2 ms.
 const PassBudget = time.Millisecond
 
 // MaxMail bounds the mailbox of a loop.
@@ -82,9 +82,9 @@ type Loop struct {
 }
 
 // States of a loop's doorbell. A turn is scheduled exactly while it is rung; one
-// that is rung during a turn is rung again after it, over a goroutine hop, so
-// that neither a loop that rings itself nor a busy publisher keeps the reactor
-// from its sockets.
+// that is rung during a turn is rung again after it, behind what its sockets have
+// to tell, so that neither a loop that rings itself nor a busy publisher keeps
+// the reactor from them.
 const (
 	bellIdle    int32 = iota
 	bellRung          // a turn is scheduled
@@ -110,8 +110,9 @@ func New(id int, clock Clock, fatal func(error)) *Loop {
 	return l
 }
 
-// Bind sets how a turn is scheduled. execute is called by any goroutine and
-// must make the loop goroutine call Turn soon; it is a doorbell, called once
+// Bind sets how a turn is scheduled. execute is called by any goroutine, also
+// from within a turn, and must make the loop goroutine call Turn soon, but not
+// before the reactor has looked at its sockets. It is a doorbell, called once
 // per burst. Bind is called once, before the loop is used.
 func (l *Loop) Bind(execute func() error) { l.execute = execute }
 
@@ -203,8 +204,8 @@ func (l *Loop) awaitMail() {
 }
 
 // Turn works off mail, timers and drainers, for about PassBudget. Loop only;
-// called by whoever Bind named. When work is left it continues over a goroutine
-// hop, so that the reactor reads its sockets in between.
+// called by whoever Bind named. When work is left it continues in another turn,
+// and the reactor reads its sockets in between.
 func (l *Loop) Turn() {
 	if l.bell.Swap(bellTurning) == bellRung { // before any work is looked for
 		l.stats.Wakes++
@@ -228,13 +229,13 @@ func (l *Loop) Turn() {
 	l.stats.BusyTime += end.Sub(start)
 }
 
-// endTurn lets the bell rest, or schedules the next turn over a goroutine hop.
+// endTurn lets the bell rest, or schedules the next turn.
 func (l *Loop) endTurn(more bool) {
 	if !more && l.bell.CompareAndSwap(bellTurning, bellIdle) {
 		return
 	}
 	l.bell.Store(bellRung)
-	l.hop(l.ring)
+	l.ring()
 }
 
 // ReadMail runs what was posted so far, without a turn. A connection does it

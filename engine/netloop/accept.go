@@ -120,7 +120,8 @@ func (s *Server) admit(nc net.Conn) {
 		}
 	}
 	c := &conn{r: s.chooseLoop(), gen: s.gens.Add(1)}
-	c.remote, c.local = takeAddr(nc.RemoteAddr()), takeAddr(nc.LocalAddr())
+	c.remote = takeAddr(nc.RemoteAddr())
+	takeAddr(nc.LocalAddr()) // for its zone
 	result, err := c.r.el.Enroll(gnet.NewContext(context.Background(), c), nc)
 	if err != nil {
 		_ = nc.Close()
@@ -187,4 +188,14 @@ func takeAddr(a net.Addr) netip.AddrPort {
 	ap := t.AddrPort()
 	t.Zone = ""
 	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}
+
+// forgetAddrs gives up the IP addresses that the reactor keeps for g, 64 bytes,
+// and nobody asks it for. The enrolment, which needs them, is past that.
+func forgetAddrs(g gnet.Conn) {
+	for _, a := range [...]net.Addr{g.RemoteAddr(), g.LocalAddr()} {
+		if t, ok := a.(*net.TCPAddr); ok {
+			t.IP = nil
+		}
+	}
 }

@@ -15,16 +15,11 @@ import (
 type conn struct {
 	// Immutable after construction.
 	r      *reactor // its loop
-	gen    int32    // tells it from other holders of its descriptor number
 	remote netip.AddrPort
-	local  netip.AddrPort
+	gen    int32 // tells it from other holders of its descriptor number
 
 	// Owned by the loop; opened is also read by the collector once the
 	// enrolment is over.
-	g       gnet.Conn
-	h       loop.Handler
-	fd      int
-	err     error // why it is doomed, nil for an orderly end
 	opened  bool
 	doomed  bool // to be closed; nothing is read or written any more
 	closed  bool // OnClose has begun; fd is no longer ours (N2)
@@ -32,6 +27,9 @@ type conn struct {
 	shut    bool // a FIN was sent
 	armed   bool // WantWritable not yet answered
 	watched bool // in the watcher's set
+	fd      int
+	g       gnet.Conn
+	h       loop.Handler
 }
 
 // Write implements loop.Transport: write(2), never the reactor's buffer.
@@ -71,7 +69,7 @@ func (c *conn) UnackedBytes() int {
 // StreamBuffers implements loop.Transport.
 func (c *conn) StreamBuffers() {
 	if !c.closed {
-		setSendBuffer(c.fd)
+		setSendBuffer(c.fd, c.r.srv.cfg.SendBufferBytes)
 	}
 }
 
@@ -94,18 +92,24 @@ func (c *conn) Abort() {
 		return
 	}
 	c.aborted = true
-	if c.err == nil {
-		c.err = ErrAborted
-	}
 	setReset(c.fd)
-	c.fail(c.err)
+	if c.r.reasons[c] == nil {
+		c.r.reasons[c] = ErrAborted
+	}
+	c.fail(c.r.reasons[c])
 }
 
 // RemoteAddr implements loop.Transport.
 func (c *conn) RemoteAddr() netip.AddrPort { return c.remote }
 
-// LocalAddr implements loop.Transport.
-func (c *conn) LocalAddr() netip.AddrPort { return c.local }
+// LocalAddr implements loop.Transport. It is rarely asked for, and then asks the
+// kernel; after the end it is the zero value.
+func (c *conn) LocalAddr() netip.AddrPort {
+	if c.closed {
+		return netip.AddrPort{}
+	}
+	return localAddr(c.fd)
+}
 
 // fail has the loop close c, with err for OnClose.
 func (c *conn) fail(err error) {
@@ -113,13 +117,16 @@ func (c *conn) fail(err error) {
 		return
 	}
 	c.doomed = true
-	c.err = err
+	if err != nil {
+		c.r.reasons[c] = err
+	}
 	c.r.doom(c)
 }
 
 // open is the reactor's OnOpen.
 func (c *conn) open(g gnet.Conn) gnet.Action {
 	c.g, c.fd, c.opened = g, g.Fd(), true
+	forgetAddrs(g)
 	c.r.current = c
 	if !c.callAccept() {
 		c.Abort()
@@ -169,19 +176,21 @@ func (c *conn) end(err error) {
 	c.closed = true
 	s := c.r.srv
 	s.watch.remove(c)
-	if err == nil && c.err == nil {
+	why := c.r.reasons[c]
+	delete(c.r.reasons, c)
+	if err == nil && why == nil {
 		s.settle(c)
 	}
 	s.unplace(c.r)
-	c.callClose(c.reason(err))
+	c.callClose(c.reason(why, err))
 	c.h, c.g = nil, nil
 }
 
 // reason tells OnClose why. An end that neither side asked for is the server's.
-func (c *conn) reason(err error) error {
+func (c *conn) reason(why, err error) error {
 	switch {
-	case c.err != nil:
-		return c.err
+	case why != nil:
+		return why
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil || c.doomed:

@@ -16,8 +16,8 @@
 //     exact also while enrolments are on their way.
 //   - Write is write(2) on the descriptor. A second epoll set, EPOLLOUT and
 //     EPOLLONESHOT, owned by one goroutine, tells of writability.
-//   - EventLoop.Execute is a doorbell only; work waits in the loop's mailbox
-//     and in this package's lists. Execute is not first-in first-out.
+//   - A socket pair in each event loop is its doorbell and nothing more; work
+//     waits in the loop's mailbox and in this package's lists.
 //
 // Thread rule: Handler and Transport methods are loop only. Methods of Server
 // may be called by any goroutine. A loop is left only through its lists, which

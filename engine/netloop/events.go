@@ -29,8 +29,12 @@ func (e *events) OnOpen(g gnet.Conn) ([]byte, gnet.Action) {
 
 // OnTraffic implements gnet.EventHandler.
 func (e *events) OnTraffic(g gnet.Conn) gnet.Action {
-	if c, ok := g.Context().(*conn); ok {
+	switch c := g.Context().(type) {
+	case *conn:
 		return c.traffic(g)
+	case *keeper:
+		_, _ = g.Discard(-1)
+		c.reactor.run()
 	}
 	return gnet.None
 }
@@ -50,12 +54,17 @@ func (e *events) OnClose(g gnet.Conn, err error) gnet.Action {
 }
 
 // keeper is the socket that each event loop holds from start to end. Enrolling
-// it is how the event loop is learned before there is any connection, and its
-// OnClose is how the loop's death is noticed. It is no connection.
+// it is how the event loop is learned before there is any connection, what is
+// written to its other end is the loop's doorbell, and its OnClose is how the
+// loop's death is noticed. It is no connection.
+//
+// The reactor's own EventLoop.Execute would do as a doorbell, but it allocates
+// twice a ring, and a task that calls it again is run before any socket is
+// looked at; a readable socket waits for its turn among the others.
 type keeper struct {
 	reactor *reactor
-	peer    *os.File // kept open, or the keeper would see its end
-	opened  bool     // written by the loop, read once enrolled
+	peer    int  // descriptor of the other end
+	opened  bool // written by the loop, read once enrolled
 }
 
 // enrolKeepers gives each reactor its event loop. The library places a socket
@@ -80,25 +89,24 @@ func (s *Server) enrolKeepers() error {
 		}
 		seen[el] = true
 		s.bell.Lock()
-		r.el = el
+		r.el, r.bell = el, peer
 		s.bell.Unlock()
 	}
 	return nil
 }
 
-// socketPair returns two ends of a Unix socket, one as a net.Conn.
-func socketPair() (net.Conn, *os.File, error) {
+// socketPair returns two ends of a Unix socket, one as a net.Conn. Neither
+// blocks.
+func socketPair() (nc net.Conn, peer int, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
+		return nil, 0, os.NewSyscallError("socketpair", err)
 	}
-	peer := os.NewFile(uintptr(fds[1]), "keeper")
 	f := os.NewFile(uintptr(fds[0]), "keeper")
 	defer f.Close() //nolint:errcheck // FileConn has its own descriptor
-	nc, err := net.FileConn(f)
-	if err != nil {
-		_ = peer.Close()
-		return nil, nil, err
+	if nc, err = net.FileConn(f); err != nil {
+		closeDescriptor(fds[1])
+		return nil, 0, err
 	}
-	return nc, peer, nil
+	return nc, fds[1], nil
 }

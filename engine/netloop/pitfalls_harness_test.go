@@ -3,6 +3,7 @@ package netloop
 import (
 	"context"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -98,8 +99,9 @@ func (r *reactorTest) pair() (gnet.Conn, net.Conn) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	other, err := net.FileConn(peer)
-	_ = peer.Close()
+	f := os.NewFile(uintptr(peer), "peer")
+	other, err := net.FileConn(f)
+	_ = f.Close()
 	if err != nil {
 		r.t.Fatal(err)
 	}

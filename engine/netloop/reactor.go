@@ -1,7 +1,6 @@
 package netloop
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +17,8 @@ type reactor struct {
 	loop *loop.Loop
 
 	// Set once, before the loop is woken.
-	el gnet.EventLoop
+	el   gnet.EventLoop
+	bell int // the keeper's other end: a byte written to it is a turn
 
 	// Owned by the loop.
 	waking   []*conn // the half of writable being worked off
@@ -26,7 +26,8 @@ type reactor struct {
 	doomed   []*conn // to be closed, each at most once
 	current  *conn   // inside its OnOpen or OnTraffic
 	inTurn   bool
-	scratch  []byte // for input that nobody reads
+	reasons  map[*conn]error // why they are doomed, unless it is an orderly end
+	scratch  []byte          // for input that nobody reads
 
 	// Guarded by mu.
 	mu       sync.Mutex
@@ -58,21 +59,17 @@ func (r *reactor) execute() error {
 	case r.el == nil:
 		return nil
 	}
-	return r.el.Execute(context.Background(), r)
+	return ringBell(r.bell)
 }
 
-// Run is one turn, called by the reactor (gnet.Runnable). Loop only. It returns
-// nil always: an error of a task could end the reactor.
-func (r *reactor) Run(context.Context) error {
+// run is one turn, when the reactor has come to the doorbell. Loop only.
+func (r *reactor) run() {
 	r.inTurn = true
 	r.turn()
 	r.inTurn = false
-	if len(r.doomed) > 0 {
-		// Doomed after Drain had its say. The hop over a goroutine lets the
-		// reactor read its sockets first.
-		go r.loop.Ring()
+	if len(r.doomed) > 0 { // after Drain had its say
+		r.loop.Ring()
 	}
-	return nil
 }
 
 func (r *reactor) turn() {

@@ -104,7 +104,7 @@ func New(cfg Config, clock loop.Clock, accept loop.AcceptFunc) (*Server, error) 
 		enrolling: make(chan enrolment, limits.slots),
 	}
 	for i := range cfg.Loops {
-		r := &reactor{srv: s, loop: loop.New(i, clock, s.fail)}
+		r := &reactor{srv: s, loop: loop.New(i, clock, s.fail), reasons: map[*conn]error{}}
 		r.loop.Bind(r.execute)
 		r.loop.AddDrainer(r)
 		s.reactors = append(s.reactors, r)
@@ -313,6 +313,6 @@ func (s *Server) stopLoops() {
 	_ = s.client.Stop() // the error of a dead loop was told by fail
 	s.watch.stop()
 	for _, k := range s.keepers {
-		_ = k.peer.Close()
+		closeDescriptor(k.peer)
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -59,15 +62,20 @@ func TestAddresses(t *testing.T) {
 		}
 		p := recv(t, "connection", peers)
 		local, _ := netip.ParseAddrPort(c.LocalAddr().String())
-		if p.RemoteAddr() != local || p.LocalAddr() != netip.AddrPortFrom(netip.MustParseAddr(host), uint16(port)) {
-			t.Errorf("remote %v, local %v; the peer has %v", p.RemoteAddr(), p.LocalAddr(), local)
-		}
+		onLoop(t, p.l, func() {
+			if p.RemoteAddr() != local || p.LocalAddr() != netip.AddrPortFrom(netip.MustParseAddr(host), uint16(port)) {
+				t.Errorf("remote %v, local %v; the peer has %v", p.RemoteAddr(), p.LocalAddr(), local)
+			}
+		})
 		_ = c.Close()
 	}
 	dialTo(t, s.Addrs()[1])
-	if p := recv(t, "connection", peers); p.RemoteAddr().IsValid() || p.LocalAddr().IsValid() {
-		t.Errorf("Unix socket: remote %v, local %v, want none", p.RemoteAddr(), p.LocalAddr())
-	}
+	p := recv(t, "connection", peers)
+	onLoop(t, p.l, func() {
+		if p.RemoteAddr().IsValid() || p.LocalAddr().IsValid() {
+			t.Errorf("Unix socket: remote %v, local %v, want none", p.RemoteAddr(), p.LocalAddr())
+		}
+	})
 }
 
 func TestTakeAddrClearsZone(t *testing.T) {
@@ -364,18 +372,28 @@ func TestMethodsAfterClose(t *testing.T) {
 	}
 }
 
-// StreamBuffers bounds the kernel's send buffer.
+// StreamBuffers sets the kernel's send buffer, which doubles what is asked for
+// and caps it first (socket(7), SO_SNDBUF).
 func TestStreamBuffers(t *testing.T) {
+	most := sendBufferCap(t)
+	for asked, want := range map[int]int{0: 256 << 10, 16 << 10: 16 << 10, 64 << 10: 64 << 10, 4 << 20: 4 << 20} {
+		checkStreamBuffers(t, asked, 2*min(want, most))
+	}
+}
+
+// checkStreamBuffers wants the kernel to report want after asked was configured.
+func checkStreamBuffers(t *testing.T, asked, want int) {
+	t.Helper()
 	peers := make(chan *peer, 1)
-	s := serve(t, Config{}, with(peers, nil))
+	s := serve(t, Config{SendBufferBytes: asked}, with(peers, nil))
 	s.dial(t)
 	p := recv(t, "connection", peers)
 	onLoop(t, p.l, func() {
 		p.StreamBuffers()
 		fd := p.Transport.(*conn).fd
 		n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
-		if err != nil || n > 2*streamSendBuffer || n < streamSendBuffer/2 {
-			t.Errorf("send buffer %d, %v", n, err)
+		if err != nil || n != want {
+			t.Errorf("SendBufferBytes %d: send buffer %d, %v, want %d", asked, n, err, want)
 		}
 		for _, o := range []struct{ level, opt int }{
 			{unix.IPPROTO_TCP, unix.TCP_NODELAY},
@@ -386,6 +404,20 @@ func TestStreamBuffers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// sendBufferCap is the most that SO_SNDBUF takes here.
+func sendBufferCap(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/sys/net/core/wmem_max")
+	if err != nil {
+		t.Skipf("cannot tell what the kernel allows: %v", err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // Urgent bytes do not make the loop spin, which polls for them, and what

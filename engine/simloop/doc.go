@@ -6,8 +6,8 @@
 //
 // What is simulated is the reactor and nothing else. Log, buffers, loops, sets
 // and members are the real ones, and a loop only turns after it was rung, so
-// that a wake which is lost in the engine is lost here too. The goroutine hop
-// over which a turn continues itself is a queue that is worked off in order.
+// that a wake which is lost in the engine is lost here too. The goroutine hop of
+// Later is a queue that is worked off in order.
 //
 // The protocol of the scenarios is a trivial one. An event has a session, a
 // sequence, attributes and a severity; a frame is text in brackets, padded to

@@ -154,15 +154,14 @@ func TestSelectors(t *testing.T) {
 	f("panic:k=w", true)
 }
 
-// TestHop: a turn that has work left goes on over a hop, which comes after what
-// the sockets have to tell.
-func TestHop(t *testing.T) {
+// TestTurnGoesOn: a turn that has work left asks for another one.
+func TestTurnGoesOn(t *testing.T) {
 	l := NewLoop(0, NewClock())
 	left := 3
 	l.AddDrainer(counter{&left})
 	l.Ring()
-	if !l.Turn(0) || l.Executes != 1 || !l.Rung() {
-		t.Fatal("no hop")
+	if !l.Turn(0) || l.Executes != 2 || !l.Rung() {
+		t.Fatalf("turns were asked for %d times", l.Executes)
 	}
 	if !l.Run(2) || left != 0 {
 		t.Errorf("%d turns are left", left)
