@@ -57,6 +57,13 @@ type Reader struct {
 	failed  *Error
 }
 
+// AtRest tells whether nothing of a next message or frame was seen, and neither
+// a Close nor an error before: then the reader is as it was at first, and another
+// one with the same Limit and Client may take its place. Loop only.
+func (r *Reader) AtRest() bool {
+	return !r.open && !r.closed && r.message == OpContinuation && r.partLen == 0 && r.failed == nil && r.HeldBytes() == 0
+}
+
 // controlPart is the payload of a control frame that came in pieces.
 type controlPart struct {
 	n     uint8

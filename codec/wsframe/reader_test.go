@@ -449,3 +449,41 @@ func TestScratchIsBounded(t *testing.T) {
 		t.Errorf("%d bytes kept", kept)
 	}
 }
+
+// TestAtRest: a reader that says it is at rest can be replaced by a new one, and
+// every reader is between messages.
+func TestAtRest(t *testing.T) {
+	wire, want := conversation()
+	var items []string
+	r, fresh := &Reader{Limit: 1 << 16}, 0
+	for _, b := range cut(wire, 1) {
+		more, err := run(t, r, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, more...)
+		if r.AtRest() {
+			r = &Reader{Limit: 1 << 16}
+			fresh++
+		}
+	}
+	if !slices.Equal(items, want) {
+		t.Errorf("%.200q, want %.200q", items, want)
+	}
+	if fresh == 0 {
+		t.Error("the reader never was at rest")
+	}
+	for name, wire := range map[string]string{
+		"header": "\x81", "mask": "\x81\x81\x00", "payload": "\x81\x82\x00\x00\x00\x00a",
+		"fragment": "\x01\x80\x00\x00\x00\x00", "control": "\x89\x82\x00\x00\x00\x00a",
+		"close": "\x88\x80\x00\x00\x00\x00", "error": "\x83\x80\x00\x00\x00\x00",
+	} {
+		r := &Reader{}
+		if _, _, err := r.Feed([]byte(wire), new(Scratch)); err == nil && name == "error" {
+			t.Error("no error")
+		}
+		if r.AtRest() {
+			t.Errorf("at rest after %s", name)
+		}
+	}
+}

@@ -4,7 +4,7 @@ package fanout
 const MaxPositions = maxPositions
 
 // Replaying tells whether m has to replay something.
-func (m *Member) Replaying() bool { return len(m.tasks) > 0 }
+func (m *Member) Replaying() bool { return m.tasks != nil }
 
 // Behind tells whether m owes its peer something.
 func (m *Member) Behind() bool { return m.behind() }
@@ -15,8 +15,10 @@ func (m *Member) Endings() int { return len(m.subs) - m.Subs() }
 
 // OwedBatches returns the identities of the batches that m's output holds.
 func (m *Member) OwedBatches() (all []*Batch) {
-	for _, s := range m.out.segs {
-		all = append(all, s.b)
+	if q := m.out.owed; q != nil {
+		for _, s := range q.segs {
+			all = append(all, s.b)
+		}
 	}
 	return all
 }

@@ -32,16 +32,15 @@ type Group struct {
 	recentAt int
 }
 
-// groupKey names the group of a subscription list.
-func groupKey(subs []*Sub) string {
-	var b []byte
+// appendGroupKey appends the name of the group of a subscription list.
+func appendGroupKey(b []byte, subs []*Sub) []byte {
 	for _, s := range subs {
 		c := s.Selector.Canonical()
 		b = append(b, byte(s.Form), boolByte(s.Track))
 		b = binary.AppendUvarint(b, uint64(len(c)))
 		b = append(b, c...)
 	}
-	return string(b)
+	return b
 }
 
 func boolByte(v bool) byte {
@@ -166,7 +165,7 @@ func (g *Group) compact() {
 	}
 	g.members = slices.DeleteFunc(g.members, func(m *Member) bool { return m == nil })
 	for i, m := range g.members {
-		m.place = i
+		m.place = int32(i)
 	}
 	g.holes = 0
 }

@@ -12,10 +12,13 @@ import (
 // any size is always accepted by an idle consumer (R420, R422).
 func (m *Member) enqueue(b *Batch) {
 	m.setLagging(true)
+	if m.lag == nil {
+		m.lag = m.set.newLag()
+	}
 	lim := &m.set.limits
-	if m.QueuedBytes()+int64(len(b.bytes)) <= min(lim.SoftBytes, lim.HardBytes) && len(m.dropped) == 0 {
+	if m.QueuedBytes()+int64(len(b.bytes)) <= min(lim.SoftBytes, lim.HardBytes) && len(m.lag.dropped) == 0 {
 		b.recsHeld = true
-		m.queue.push(b.recs, int64(len(b.bytes)))
+		m.lag.queue.push(b.recs, int64(len(b.bytes)))
 		return
 	}
 	for i := range b.recs {
@@ -37,44 +40,45 @@ func (m *Member) enqueue(b *Batch) {
 // what came before is wrong for this member, and a corrected copy is queued.
 func (m *Member) push(one []Record) {
 	r := &one[0]
-	if at, ok := m.dropped[r.key()]; ok {
-		delete(m.dropped, r.key())
+	if at, ok := m.lag.dropped[r.key()]; ok {
+		delete(m.lag.dropped, r.key())
 		if r.prev.pos == at.last {
 			fixed := *r
 			fixed.prev = at.prev
 			one = []Record{fixed}
 		}
 	}
-	m.queue.push(one, int64(r.size))
+	m.lag.queue.push(one, int64(r.size))
 }
 
 // shedRecord leaves one record out.
 func (m *Member) shedRecord(r *Record) {
-	m.shed++
+	l := m.lag
+	l.shed++
 	m.set.stats.Shed++
-	if !m.joined[r.sub].Track || !r.entry.Sequenced {
+	if !m.subs[r.sub].Track || !r.entry.Sequenced {
 		return
 	}
 	k := r.key()
-	at, ok := m.dropped[k]
-	if !ok && len(m.dropped) >= maxPositions {
+	at, ok := l.dropped[k]
+	if !ok && len(l.dropped) >= maxPositions {
 		return
 	}
 	if !ok || at.last != r.prev.pos {
 		at.prev = r.prev
 	}
 	at.last = r.entry.Pos()
-	if m.dropped == nil {
-		m.dropped = make(map[groupKeyPos]shedAt)
+	if l.dropped == nil {
+		l.dropped = make(map[groupKeyPos]shedAt)
 	}
-	m.dropped[k] = at
+	l.dropped[k] = at
 }
 
 // Writable goes on after the socket took bytes again: what is owed first, then
 // the queue in batches, then whatever the state allows. Loop only.
 func (m *Member) Writable() {
 	for n := 0; m.out.Flush() && !m.out.dead; n++ {
-		if m.queue.count == 0 {
+		if m.records() == 0 {
 			m.upToDate()
 			return
 		}
@@ -90,10 +94,10 @@ func (m *Member) Writable() {
 // only where nothing was shed, so that their records are right for all.
 func (m *Member) sendLagBatch() {
 	var b *Batch
-	if m.group != nil && m.shed == 0 && len(m.dropped) == 0 {
-		b = m.group.lagBatch(&m.queue, m.set.limits.LagBytes)
+	if l := m.lag; m.group != nil && l.shed == 0 && len(l.dropped) == 0 {
+		b = m.group.lagBatch(&l.queue, m.set.limits.LagBytes)
 	} else {
-		b = m.queue.build(m.joined, m.set.limits.LagBytes)
+		b = l.queue.build(m.joined(), m.set.limits.LagBytes)
 	}
 	m.set.count(b)
 	m.out.writeBatch(b)
@@ -101,31 +105,62 @@ func (m *Member) sendLagBatch() {
 
 // upToDate is reached when output and queue are empty.
 func (m *Member) upToDate() {
-	if m.shed > 0 {
-		n := m.shed
-		m.shed = 0
+	if m.lag != nil && m.lag.shed > 0 {
+		n := m.lag.shed
+		m.lag.shed = 0
 		m.out.Send(m.owner.AppendShed(nil, n))
 	}
 	switch m.state {
 	case stateEnded:
 		m.sendReplies(never)
 	case stateLive:
-		if len(m.dropped) > 0 {
+		if m.lag != nil && len(m.lag.dropped) > 0 {
 			m.rebase()
 		}
-		if m.out.bytes == 0 {
+		if m.out.owed == nil {
 			m.setLagging(false)
 		}
 	}
+	m.dropLag()
 	m.proceed()
+}
+
+// dropLag gives the queue back when nothing is in it.
+func (m *Member) dropLag() {
+	if l := m.lag; l != nil && l.queue.count == 0 && l.shed == 0 && len(l.dropped) == 0 {
+		m.lag = nil
+		m.set.freeLag(l)
+	}
+}
+
+// newLag returns an empty queue.
+func (s *Set) newLag() *lag {
+	n := len(s.lags)
+	if n == 0 {
+		return new(lag)
+	}
+	l := s.lags[n-1]
+	s.lags[n-1] = nil
+	s.lags = s.lags[:n-1]
+	return l
+}
+
+// freeLag takes back an empty queue that nobody holds. One whose member was
+// ended is left to the collector.
+func (s *Set) freeLag(l *lag) {
+	if len(s.lags) < spareLags {
+		s.lags = append(s.lags, l)
+	}
 }
 
 // rebase makes the positions of the group the member's own as of now, as if it
 // had just joined: what the records from here on say of those before holds for
 // it again, although it did not get what was shed.
 func (m *Member) rebase() {
-	m.foldPositions(m.unserved())
-	m.start, m.before = m.set.servedUpTo(m), nil
+	if m.group.track {
+		m.foldPositions(m.unserved())
+	}
+	m.start = m.set.servedUpTo(m)
 }
 
 // Position is where one subscription stands in one session.
@@ -150,7 +185,9 @@ func (m *Member) Delivered() []Position {
 	seen := make(map[memberKeyPos]bool)
 	first := func(r *Record) { m.undo(r, all, seen) }
 	m.out.unsent(first)
-	m.queue.each(first)
+	if m.lag != nil {
+		m.lag.queue.each(first)
+	}
 	if m.filling != nil {
 		for i := range m.filling.recs {
 			first(&m.filling.recs[i])
@@ -202,7 +239,16 @@ func (m *Member) ownKey(r *Record) memberKeyPos {
 	if r.own != nil {
 		return memberKeyPos{r.entry.Session, r.own}
 	}
-	return memberKeyPos{r.entry.Session, m.joined[r.sub]}
+	return memberKeyPos{r.entry.Session, m.joined()[r.sub]}
+}
+
+// joined returns the member's own list when it joined its last group: the
+// subscriptions that the indexes in that group's records mean.
+func (m *Member) joined() []*Sub {
+	if m.left != nil {
+		return m.left.subs
+	}
+	return m.subs
 }
 
 // ownPrev is what this member got before r. What the group got before the
@@ -214,31 +260,32 @@ func (m *Member) ownPrev(r *Record) position {
 	case m.group != nil:
 		return m.base[m.ownKey(r)]
 	}
-	return m.before[m.ownKey(r)]
+	return m.left.before[m.ownKey(r)]
 }
 
 // foldPositions makes the positions of the group the member's own. undo are
 // records that the group counts and the member will not get.
 func (m *Member) foldPositions(undo []Record) {
-	if !m.group.track {
-		return
+	var dropped map[groupKeyPos]shedAt
+	if m.lag != nil {
+		dropped, m.lag.dropped = m.lag.dropped, nil
 	}
 	all := make(positions[memberKeyPos], len(m.base)+len(m.group.last))
 	for k, p := range m.base {
 		all[k] = p
 	}
 	for k, p := range m.group.last {
-		if at, ok := m.dropped[k]; ok && at.last == p.pos {
+		if at, ok := dropped[k]; ok && at.last == p.pos {
 			p = at.prev
 		}
 		if p.pos >= m.start {
-			all[memberKeyPos{k.session, m.joined[k.sub]}] = p
+			all[memberKeyPos{k.session, m.subs[k.sub]}] = p
 		}
 	}
 	seen := make(map[memberKeyPos]bool)
 	for i := range undo {
 		r := &undo[i]
-		if at, ok := m.dropped[r.key()]; ok && at.last == r.prev.pos {
+		if at, ok := dropped[r.key()]; ok && at.last == r.prev.pos {
 			fixed := *r
 			fixed.prev = at.prev
 			r = &fixed
@@ -248,5 +295,5 @@ func (m *Member) foldPositions(undo []Record) {
 	if len(all) > maxPositions {
 		all.prune()
 	}
-	m.base, m.before, m.dropped = all, m.base, nil
+	m.base = all
 }

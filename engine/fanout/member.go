@@ -44,7 +44,8 @@ type Owner interface {
 }
 
 // Sub is one subscription of a member. Immutable after it was handed over,
-// except for the positions, which the member owns.
+// except for the positions, which the member owns, and the selector: members of
+// a group share that of the one who came first.
 type Sub struct {
 	// ID is the owner's name of the subscription; it is unique in a member.
 	ID       string
@@ -95,6 +96,9 @@ const maxEnding = 256
 // subscriptions sends a live member back to CatchUp at the position up to which
 // it was served, so that every connection has one cursor and one output order.
 // A live member lags while its output or its queue holds something.
+//
+// Most members are live, owe nothing and wait for nothing: what only the others
+// need is behind pointers that are nil at rest.
 type Member struct {
 	// Immutable after construction.
 	set    *Set
@@ -102,49 +106,64 @@ type Member struct {
 	owner  Owner
 	finite bool // ends with its replay
 
-	finishing bool // Finish was called
-	finishAt  stream.Pos
-
 	// Owned by the loop.
-	state  state
-	subs   []*Sub
-	cursor stream.Pos // in CatchUp: next position of the log to read
-	since  stream.Pos // of the last change of subs: no group serves what is before
+	state   state
+	replays bool       // CatchUp: the first task has begun
+	queued  bool       // CatchUp: in set.ready
+	parked  bool       // in set.waiting
+	lags    bool       // Live: counted in group.lagging
+	place   int32      // Live: in group.members
+	group   *Group     // Live
+	subs    []*Sub     // while it is live nothing in it changes
+	cursor  stream.Pos // in CatchUp: next position of the log to read
+	since   stream.Pos // of the last change of subs: no group serves what is before
+	start   stream.Pos // what the group serves before it is not for this member
 
-	// CatchUp.
-	tasks   []task
-	replays bool   // the first task has begun
+	finishAt stream.Pos // 0 until Finish was called
+
+	tasks   *task  // CatchUp: what is to be replayed, the one under way first
 	filling *Batch // what is being read, not yet handed to the output
-	queued  bool   // in set.ready
-	parked  bool   // in set.waiting
 
-	// Live.
-	group *Group
-	place int
-	start stream.Pos // what the group serves before it is not for this member
-	lags  bool       // counted in group.lagging
-
-	// joined is the member's own list when it joined its last group: the
-	// subscriptions that the indexes in that group's records mean.
-	joined []*Sub
-
-	queue   runQueue // records of that group
-	shed    int64
-	dropped map[groupKeyPos]shedAt
+	lag  *lag  // what is owed and not in the output; nil when nothing is
+	left *left // of the last group; nil while it is live
 
 	// base are positions of this member alone: what it replayed and what it got
-	// before it joined its group. before is base as it was until the member left
-	// its last group, which records still queued refer to.
-	base, before positions[memberKeyPos]
+	// before it joined its group.
+	base positions[memberKeyPos]
 
-	replies    []reply
-	replyBytes int64
+	replies *replyQueue // nil when none waits
+}
+
+// left is what records of a member's last group, still owed, refer to.
+type left struct {
+	subs   []*Sub                  // that the indexes in those records mean
+	before positions[memberKeyPos] // base as it was until the member left
+}
+
+// lag is what a member is owed that is not in its output yet.
+type lag struct {
+	queue   runQueue // records of its group
+	shed    int64
+	dropped map[groupKeyPos]shedAt
 }
 
 // reply is a frame that has to follow the entries before barrier.
 type reply struct {
 	barrier stream.Pos
 	frame   []byte
+}
+
+// replyQueue is the replies that wait, in order. The nil queue is empty.
+type replyQueue struct {
+	list  []reply
+	bytes int64
+}
+
+func (q *replyQueue) count() int {
+	if q == nil {
+		return 0
+	}
+	return len(q.list)
 }
 
 // shedAt remembers what a subscription got of a session before entries of it
@@ -157,14 +176,30 @@ type shedAt struct {
 // NewMember returns a member that delivers to out. finite members end with
 // their replay: they never go live.
 func (s *Set) NewMember(out *Output, owner Owner, finite bool) *Member {
+	m := new(Member)
+	s.InitMember(m, out, owner, finite)
+	return m
+}
+
+// InitMember is NewMember for a member that is part of something else, the zero
+// value until then.
+func (s *Set) InitMember(m *Member, out *Output, owner Owner, finite bool) {
 	s.members++
-	out.free = s.recycle
-	return &Member{set: s, out: out, owner: owner, finite: finite}
+	m.set, m.out, m.owner, m.finite = s, out, owner, finite
 }
 
 // QueuedBytes returns Q: the bytes accepted for the connection and not handed
 // to the kernel.
-func (m *Member) QueuedBytes() int64 { return m.out.bytes + m.queue.bytes + m.replyBytes }
+func (m *Member) QueuedBytes() int64 {
+	n := m.out.OwedBytes()
+	if m.lag != nil {
+		n += m.lag.queue.bytes
+	}
+	if m.replies != nil {
+		n += m.replies.bytes
+	}
+	return n
+}
 
 // Live tells whether the member is in a group and owes nothing.
 func (m *Member) Live() bool { return m.state == stateLive && !m.behind() }
@@ -181,7 +216,15 @@ func (m *Member) Subs() int {
 }
 
 // behind tells whether something is owed, so that new entries have to queue.
-func (m *Member) behind() bool { return m.out.bytes > 0 || m.queue.count > 0 }
+func (m *Member) behind() bool { return m.out.owed != nil || m.records() > 0 }
+
+// records returns how many records wait behind the output.
+func (m *Member) records() int {
+	if m.lag == nil {
+		return 0
+	}
+	return m.lag.queue.count
+}
 
 func (m *Member) setLagging(v bool) {
 	if m.lags == v || m.group == nil {
@@ -200,7 +243,7 @@ func (m *Member) setLagging(v bool) {
 func (m *Member) acknowledge(frame []byte, h stream.Pos) {
 	switch {
 	case len(frame) == 0 || m.overHard():
-	case len(m.replies) == 0 && (m.replays || m.cursor >= h && m.queue.count == 0):
+	case m.replies.count() == 0 && (m.replays || m.cursor >= h && m.records() == 0):
 		m.out.sendOrdered(frame)
 	default:
 		m.await(h, frame)
@@ -209,8 +252,11 @@ func (m *Member) acknowledge(frame []byte, h stream.Pos) {
 
 // await queues a reply until everything before h was delivered.
 func (m *Member) await(h stream.Pos, frame []byte) {
-	m.replies = append(m.replies, reply{h, frame})
-	m.replyBytes += int64(len(frame))
+	if m.replies == nil {
+		m.replies = new(replyQueue)
+	}
+	m.replies.list = append(m.replies.list, reply{h, frame})
+	m.replies.bytes += int64(len(frame))
 }
 
 // maxReplies bounds the replies that wait for a pass, which takes milliseconds.
@@ -219,7 +265,7 @@ const maxReplies = 1 << 14
 // overHard cuts a member that owes more than HardBytes: frames are never
 // dropped, so that a peer which asks and never reads is ended (R422).
 func (m *Member) overHard() bool {
-	if m.state == stateEnded || m.QueuedBytes() <= m.set.limits.HardBytes && len(m.replies) < maxReplies {
+	if m.state == stateEnded || m.QueuedBytes() <= m.set.limits.HardBytes && m.replies.count() < maxReplies {
 		return false
 	}
 	m.set.cut(m, CutHard)
@@ -233,7 +279,7 @@ func (m *Member) Reply(frame []byte) {
 	h := m.set.log.Next()
 	switch {
 	case m.overHard():
-	case len(m.replies) > 0: // replies keep their own order
+	case m.replies.count() > 0: // replies keep their own order
 		m.await(h, frame)
 	case m.state == stateIdle || m.state == stateEnded:
 		m.out.sendOrdered(frame)
@@ -266,9 +312,9 @@ func (m *Member) proceed() {
 		served := m.set.servedUpTo(m)
 		m.sendReplies(served)
 		switch {
-		case m.finishing && served >= m.finishAt:
+		case m.finishing() && served >= m.finishAt:
 			m.finished()
-		case len(m.replies) > 0 || m.finishing:
+		case m.replies.count() > 0 || m.finishing():
 			m.park()
 		}
 	case stateCatchUp:
@@ -290,16 +336,17 @@ func (m *Member) park() {
 
 // sendReplies sends the replies whose barrier is not after p.
 func (m *Member) sendReplies(p stream.Pos) {
-	for len(m.replies) > 0 && m.replies[0].barrier <= p {
+	for m.replies.count() > 0 && m.replies.list[0].barrier <= p {
 		m.sendReply()
 	}
 }
 
 func (m *Member) sendReply() {
-	frame := m.replies[0].frame
-	m.replies[0] = reply{}
-	m.replyBytes -= int64(len(frame))
-	if m.replies = m.replies[1:]; len(m.replies) == 0 {
+	q := m.replies
+	frame := q.list[0].frame
+	q.list[0] = reply{}
+	q.bytes -= int64(len(frame))
+	if q.list = q.list[1:]; len(q.list) == 0 {
 		m.replies = nil
 	}
 	m.out.sendOrdered(frame)
@@ -309,10 +356,11 @@ func (m *Member) sendReply() {
 // memory of what it was owed. The output is not touched. Closing twice is
 // closing once.
 func (m *Member) Close() {
-	m.queue.clear()
+	if m.lag != nil {
+		m.lag.queue.clear()
+	}
 	m.StopLive()
-	m.replies, m.replyBytes, m.shed = nil, 0, 0
-	m.base, m.before, m.joined, m.dropped, m.filling = nil, nil, nil, nil, nil
+	m.replies, m.lag, m.left, m.base, m.filling = nil, nil, nil, nil, nil
 }
 
 // StopLive ends replay and live delivery: what is queued stays owed, nothing is
@@ -324,16 +372,19 @@ func (m *Member) StopLive() { m.detach(nil) }
 // lost to it (R461, R462), and then calls Owner.Finished. A replay that is not
 // done is not waited for.
 func (m *Member) Finish() {
-	if m.finishing {
+	if m.finishing() {
 		return
 	}
-	m.finishing, m.finishAt = true, m.set.log.Next()
-	if m.state == stateLive || m.state == stateCatchUp && !m.replays && len(m.tasks) == 0 {
+	m.finishAt = m.set.log.Next()
+	if m.state == stateLive || m.state == stateCatchUp && !m.replays && m.tasks == nil {
 		m.proceed()
 		return
 	}
 	m.finished()
 }
+
+// finishing tells whether Finish was called. Positions count from 1.
+func (m *Member) finishing() bool { return m.finishAt != 0 }
 
 // finished ends a finishing member.
 func (m *Member) finished() {
@@ -354,7 +405,7 @@ func (m *Member) detach(undo []Record) {
 	delete(m.set.catching, m)
 	// What was answered is not taken back. What waits behind the queue leaves
 	// when that is empty, see upToDate.
-	if m.queue.count == 0 {
+	if m.records() == 0 {
 		m.sendReplies(never)
 	}
 	m.tasks, m.replays = nil, false
@@ -370,11 +421,12 @@ func (s *Set) cutUndo(m *Member, c Cut, undo []Record) {
 		return
 	}
 	s.stats.Cut++
-	m.replies = nil // they answer for events that will not come
+	if m.replies != nil {
+		m.replies.list = nil // they answer for events that will not come
+	}
 	m.detach(undo)
 	s.lp.Contain(func() { m.owner.Cut(c) })
-	m.queue.clear()
-	m.replies, m.replyBytes, m.shed = nil, 0, 0
+	m.replies, m.lag = nil, nil
 }
 
 // leaveGroup takes a live member out of its group; its positions become its
@@ -383,7 +435,12 @@ func (m *Member) leaveGroup(undo []Record) {
 	if undo == nil {
 		undo = m.unserved()
 	}
-	m.foldPositions(undo)
+	l := &left{subs: m.subs}
+	if m.group.track {
+		l.before = m.base
+		m.foldPositions(undo)
+	}
+	m.left = l
 	m.set.leave(m)
 }
 

@@ -36,7 +36,10 @@ type State struct {
 
 // State returns the member's state. Loop only.
 func (m *Member) State() State {
-	s := State{QueuedBytes: m.QueuedBytes(), LagEvents: int64(m.queue.count), ShedEvents: m.shed}
+	s := State{QueuedBytes: m.QueuedBytes(), LagEvents: int64(m.records())}
+	if m.lag != nil {
+		s.ShedEvents = m.lag.shed
+	}
 	m.out.unsent(func(r *Record) {
 		if r.entry != nil {
 			s.LagEvents++

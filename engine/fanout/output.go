@@ -1,10 +1,6 @@
 package fanout
 
-import (
-	"slices"
-
-	"github.com/sluice-relay/sluice/engine/loop"
-)
+import "slices"
 
 // Batch is a run of whole frames that goes to sockets as one write. Its bytes
 // are shared and immutable while anybody holds it; a batch whose bytes came
@@ -15,9 +11,9 @@ type Batch struct {
 	buf   []byte   // pooled memory of bytes, kept for the next use
 	recs  []Record // recs[i] tells of frame i; nil for frames that are no event
 
+	home     *Set // takes bytes, ends and recs back with the last hold, nil for none
 	refs     int
 	own      bool // made by an output for small frames: it may grow while only that holds it
-	pooled   bool // bytes, ends and recs go back to the free list
 	recsHeld bool // a private queue refers to recs, so they are not reused
 }
 
@@ -67,23 +63,41 @@ func (s segment) startsInside() bool {
 // After an error of the transport it swallows everything: the connection is
 // gone and its loop will hear of it.
 type Output struct {
-	tr    loop.Transport
-	free  func(*Batch) // takes back pooled batches, may be nil
-	segs  []segment
-	bytes int64 // in segs
+	tr    Sink
+	owed  *owed // nil when nothing is: most connections, most of the time
 	taken int64 // bytes the kernel ever took
 	dead  bool
+}
+
+// owed is what the kernel has not taken yet: at least one byte.
+type owed struct {
+	segs  []segment
+	bytes int64 // in segs
 
 	// Places in segs, kept so that a flood of frames costs constant time each.
-	urgent  int // behind the last urgent frame, 0 when none is owed
-	ordered int // behind the last frame that replies follow, 0 when none is owed
+	urgent  int32 // behind the last urgent frame, 0 when none is owed
+	ordered int32 // behind the last frame that replies follow, 0 when none is owed
+
+	one [1]segment // first memory of segs
+}
+
+// Sink is the part of a loop.Transport that an Output writes to: the methods
+// are as described there.
+type Sink interface {
+	Write(p []byte) (n int, err error)
+	WantWritable()
 }
 
 // Init sets the transport. It is called once, before anything else.
-func (o *Output) Init(tr loop.Transport) { o.tr = tr }
+func (o *Output) Init(tr Sink) { o.tr = tr }
 
 // OwedBytes returns the bytes that the kernel has not taken yet.
-func (o *Output) OwedBytes() int64 { return o.bytes }
+func (o *Output) OwedBytes() int64 {
+	if o.owed == nil {
+		return 0
+	}
+	return o.owed.bytes
+}
 
 // TakenBytes returns how many bytes the kernel has taken so far.
 func (o *Output) TakenBytes() int64 { return o.taken }
@@ -97,14 +111,15 @@ func (o *Output) Send(frame []byte) {
 	if o.dead || len(frame) == 0 {
 		return
 	}
-	if o.bytes == 0 {
+	q := o.owed
+	if q == nil {
 		if n := o.write(frame); n < len(frame) && !o.dead {
 			o.push(&Batch{bytes: frame}, n)
 		}
 		return
 	}
 	// Urgent frames stay apart: others like them may still come before this one.
-	o.insert(len(o.segs), frame, o.urgent != len(o.segs))
+	o.insert(len(q.segs), frame, int(q.urgent) != len(q.segs))
 }
 
 // SendBorrowed is Send for a frame whose memory the caller wants back: what
@@ -114,7 +129,7 @@ func (o *Output) SendBorrowed(frame []byte) {
 		return
 	}
 	n := 0
-	if o.bytes == 0 {
+	if o.owed == nil {
 		if n = o.write(frame); n == len(frame) || o.dead {
 			return
 		}
@@ -128,17 +143,20 @@ func (o *Output) SendUrgent(frame []byte) {
 	if o.dead || len(frame) == 0 {
 		return
 	}
-	if o.bytes == 0 {
+	if o.owed == nil {
 		o.Send(frame)
-		o.urgent = len(o.segs)
+		if q := o.owed; q != nil {
+			q.urgent = int32(len(q.segs))
+		}
 		return
 	}
-	at := o.boundary()
+	q := o.owed
+	at := q.boundary()
 	end := o.insert(at, frame, true)
-	if o.ordered > at {
-		o.ordered += end - at
+	if int(q.ordered) > at {
+		q.ordered += int32(end - at)
 	}
-	o.urgent = end
+	q.urgent = int32(end)
 }
 
 // sendReply is SendUrgent for a frame that overtakes none which was sent with
@@ -147,42 +165,45 @@ func (o *Output) sendReply(frame []byte) {
 	if o.dead || len(frame) == 0 {
 		return
 	}
-	if o.bytes == 0 {
+	q := o.owed
+	if q == nil {
 		o.sendOrdered(frame)
 		return
 	}
-	boundary := o.boundary()
-	at := max(boundary, o.ordered)
+	boundary := q.boundary()
+	at := max(boundary, int(q.ordered))
 	end := o.insert(at, frame, true)
 	if at == boundary {
-		o.urgent = end
+		q.urgent = int32(end)
 	}
-	o.ordered = end
+	q.ordered = int32(end)
 }
 
 // sendOrdered is Send for a frame that replies must not overtake.
 func (o *Output) sendOrdered(frame []byte) {
 	o.Send(frame)
-	o.ordered = len(o.segs)
+	if q := o.owed; q != nil {
+		q.ordered = int32(len(q.segs))
+	}
 }
 
 // boundary returns the index of the segment that the next urgent frame goes
 // before. A segment that is written up to the middle of a frame is cut in two
 // where that frame ends.
-func (o *Output) boundary() int {
-	if o.urgent > 0 {
-		return o.urgent
+func (q *owed) boundary() int {
+	if q.urgent > 0 {
+		return int(q.urgent)
 	}
-	first := o.segs[0]
+	first := q.segs[0]
 	if !first.startsInside() {
 		return 0
 	}
 	if cut := first.b.frameEnd(first.off); cut < first.end {
 		first.b.refs++
-		o.segs[0].end = cut
-		o.segs = slices.Insert(o.segs, 1, segment{b: first.b, off: cut, end: first.end})
-		if o.ordered > 0 {
-			o.ordered++
+		q.segs[0].end = cut
+		q.segs = slices.Insert(q.segs, 1, segment{b: first.b, off: cut, end: first.end})
+		if q.ordered > 0 {
+			q.ordered++
 		}
 	}
 	return 1
@@ -201,9 +222,10 @@ const (
 // small frame is copied into the segment before, where merge allows it and that
 // holds nothing but such frames.
 func (o *Output) insert(at int, frame []byte, merge bool) (end int) {
-	o.bytes += int64(len(frame))
+	q := o.owed
+	q.bytes += int64(len(frame))
 	if merge && at > 0 && len(frame) <= smallFrame {
-		if s := &o.segs[at-1]; s.b.own && s.b.refs == 1 && s.end == len(s.b.bytes) && s.end < ownBytes {
+		if s := &q.segs[at-1]; s.b.own && s.b.refs == 1 && s.end == len(s.b.bytes) && s.end < ownBytes {
 			s.b.appendFrame(frame)
 			s.end = len(s.b.bytes)
 			return at
@@ -214,7 +236,7 @@ func (o *Output) insert(at int, frame []byte, merge bool) (end int) {
 		b = &Batch{refs: 1, own: true}
 		b.appendFrame(frame)
 	}
-	o.segs = slices.Insert(o.segs, at, segment{b: b, end: len(b.bytes)})
+	q.segs = slices.Insert(q.segs, at, segment{b: b, end: len(b.bytes)})
 	o.tr.WantWritable()
 	return at + 1
 }
@@ -232,7 +254,7 @@ func (o *Output) writeBatch(b *Batch) bool {
 		return true
 	}
 	n := 0
-	if o.bytes == 0 {
+	if o.owed == nil {
 		if n = o.write(b.bytes); n == len(b.bytes) || o.dead {
 			return true
 		}
@@ -244,9 +266,19 @@ func (o *Output) writeBatch(b *Batch) bool {
 // push owes b from off on and asks for writability.
 func (o *Output) push(b *Batch, off int) {
 	b.refs++
-	o.segs = append(o.segs, segment{b: b, off: off, end: len(b.bytes)})
-	o.bytes += int64(len(b.bytes) - off)
+	o.owe(segment{b: b, off: off, end: len(b.bytes)})
 	o.tr.WantWritable()
+}
+
+func (o *Output) owe(s segment) {
+	q := o.owed
+	if q == nil {
+		q = new(owed)
+		q.segs = q.one[:0]
+		o.owed = q
+	}
+	q.segs = append(q.segs, s)
+	q.bytes += int64(s.end - s.off)
 }
 
 func (o *Output) write(p []byte) int {
@@ -267,17 +299,18 @@ const writesAtOnce = 64
 // to see to others, and then asks for writability. It tells whether nothing is
 // owed any more.
 func (o *Output) Flush() bool {
-	for n := 0; len(o.segs) > 0 && !o.dead; n++ {
+	for n := 0; o.owed != nil && !o.dead; n++ {
 		if n == writesAtOnce {
 			o.tr.WantWritable()
 			return false
 		}
-		s := &o.segs[0]
+		q := o.owed
+		s := &q.segs[0]
 		n := o.write(s.b.bytes[s.off:s.end])
 		if o.dead {
 			break
 		}
-		o.bytes -= int64(n)
+		q.bytes -= int64(n)
 		if s.off += n; s.off < s.end {
 			o.tr.WantWritable()
 			return false
@@ -290,26 +323,29 @@ func (o *Output) Flush() bool {
 
 // shift drops the first segment and gives memory back when none is left.
 func (o *Output) shift() {
-	o.segs[0] = segment{}
-	o.segs = o.segs[1:]
-	o.urgent, o.ordered = max(o.urgent-1, 0), max(o.ordered-1, 0)
-	if len(o.segs) == 0 {
-		o.segs = nil
+	q := o.owed
+	q.segs[0] = segment{}
+	q.segs = q.segs[1:]
+	q.urgent, q.ordered = max(q.urgent-1, 0), max(q.ordered-1, 0)
+	if len(q.segs) == 0 {
+		o.owed = nil
 	}
 }
 
 func (o *Output) release(b *Batch) {
-	if b.refs--; b.refs == 0 && b.pooled && o.free != nil {
-		o.free(b)
+	if b.refs--; b.refs == 0 && b.home != nil {
+		b.home.recycle(b)
 	}
 }
 
 // Discard forgets what is owed, memory included.
 func (o *Output) Discard() {
-	for _, s := range o.segs {
-		o.release(s.b)
+	if q := o.owed; q != nil {
+		o.owed = nil
+		for _, s := range q.segs {
+			o.release(s.b)
+		}
 	}
-	o.segs, o.bytes, o.urgent, o.ordered = nil, 0, 0, 0
 }
 
 // Kill makes the output swallow everything from now on: its connection is gone.
@@ -321,10 +357,10 @@ func (o *Output) Kill() {
 // DropUnsent forgets what is owed, except for the rest of a frame that the
 // kernel has taken a part of.
 func (o *Output) DropUnsent() {
-	if len(o.segs) == 0 {
+	if o.owed == nil {
 		return
 	}
-	keep := o.segs[0]
+	keep := o.owed.segs[0]
 	if !keep.startsInside() {
 		o.Discard()
 		return
@@ -332,15 +368,17 @@ func (o *Output) DropUnsent() {
 	keep.end = min(keep.end, keep.b.frameEnd(keep.off))
 	keep.b.refs++
 	o.Discard()
-	o.segs = append(o.segs, keep)
-	o.bytes = int64(keep.end - keep.off)
+	o.owe(keep)
 }
 
 // unsent calls f, in output order, for each record of which the kernel has
 // taken nothing. A frame that is partly written does not count: it is always
 // finished before anything else is sent (R428).
 func (o *Output) unsent(f func(*Record)) {
-	for _, s := range o.segs {
+	if o.owed == nil {
+		return
+	}
+	for _, s := range o.owed.segs {
 		b := s.b
 		first := 0
 		if len(b.ends) > 0 {

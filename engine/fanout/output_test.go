@@ -41,11 +41,11 @@ func TestR426SmallFrames(t *testing.T) {
 		want.Write(f)
 		o.SendUrgent(f)
 	}
-	if most := want.Len()/ownBytes + 2; len(o.segs) > most {
-		t.Errorf("%d segments for %d frames, want at most %d", len(o.segs), count, most)
+	if most := want.Len()/ownBytes + 2; len(o.owed.segs) > most {
+		t.Errorf("%d segments for %d frames, want at most %d", len(o.owed.segs), count, most)
 	}
 	held := 0
-	for _, g := range o.segs {
+	for _, g := range o.owed.segs {
 		held += cap(g.b.bytes) + 4*cap(g.b.ends)
 	}
 	if held > 3*want.Len() {
@@ -55,13 +55,13 @@ func TestR426SmallFrames(t *testing.T) {
 		t.Errorf("%d bytes owed, want %d", o.OwedBytes(), want.Len())
 	}
 	s.room = want.Len()
-	for range len(o.segs)/writesAtOnce + 1 {
+	for range len(o.owed.segs)/writesAtOnce + 1 {
 		o.Flush() // bounded each time (L1)
 	}
 	if !bytes.Equal(s.got.Bytes(), want.Bytes()) {
 		t.Error("the frames did not arrive as they were sent")
 	}
-	if o.segs != nil || o.OwedBytes() != 0 {
+	if o.owed != nil || o.OwedBytes() != 0 {
 		t.Error("memory was not given back")
 	}
 }

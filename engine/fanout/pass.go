@@ -253,7 +253,7 @@ func (s *Set) servedUpTo(m *Member) stream.Pos {
 		return max(s.cursor, m.start)
 	}
 	g := m.group
-	if g.stamp != p.to || g.done || (p.groups[p.gi] == g && m.place < p.mi) {
+	if g.stamp != p.to || g.done || (p.groups[p.gi] == g && int(m.place) < p.mi) {
 		return p.to
 	}
 	return s.cursor

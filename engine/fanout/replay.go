@@ -11,6 +11,7 @@ import (
 // task is the replay of one subscription: its sessions one after another, a
 // bounded window at a time.
 type task struct {
+	next  *task // of the same member
 	sub   *Sub
 	from  []resume // still to do
 	all   bool
@@ -37,7 +38,10 @@ type resume struct {
 // the step that read the position which divides replay from live: a floor that
 // live entries move later must not announce a gap (R166, R192).
 func (m *Member) plan(sub *Sub, p Plan) {
-	t := task{sub: sub, all: p.All}
+	if !p.All && len(p.From) == 0 && len(p.Extra) == 0 {
+		return
+	}
+	t := &task{sub: sub, all: p.All}
 	for _, f := range p.From {
 		t.add(m.set.buffers, f)
 	}
@@ -45,7 +49,11 @@ func (m *Member) plan(sub *Sub, p Plan) {
 		t.add(m.set.buffers, From{name, stream.Sequence{Seq: -1}})
 	}
 	if t.all || len(t.from) > 0 {
-		m.tasks = append(m.tasks, t)
+		last := &m.tasks
+		for *last != nil {
+			last = &(*last).next
+		}
+		*last = t
 	}
 }
 
@@ -79,20 +87,20 @@ func (m *Member) feed(deadline time.Time) {
 func (m *Member) feedStep() (more bool) {
 	m.settle(m.cursor)
 	switch edge := m.set.edge(); {
-	case len(m.replies) > 0 && (m.replays || m.replies[0].barrier <= m.cursor):
-		barrier := m.replies[0].barrier
+	case m.replies.count() > 0 && (m.replays || m.replies.list[0].barrier <= m.cursor):
+		barrier := m.replies.list[0].barrier
 		m.sendReply()
 		m.settle(max(barrier, m.cursor))
-	case len(m.tasks) > 0 && (m.replays || m.tasks[0].sub.from <= m.cursor):
+	case m.tasks != nil && (m.replays || m.tasks.sub.from <= m.cursor):
 		m.replays = true
 		m.replayStep()
-	case len(m.replies) > 0:
-		m.readLog(m.replies[0].barrier)
-	case m.finite && len(m.tasks) == 0:
+	case m.replies.count() > 0:
+		m.readLog(m.replies.list[0].barrier)
+	case m.finite && m.tasks == nil:
 		m.detach(nil)
 		m.owner.Replayed()
 		return false
-	case m.finishing && m.cursor >= m.finishAt:
+	case m.finishing() && m.cursor >= m.finishAt:
 		m.finished()
 		return false
 	case len(m.subs) == 0:
@@ -204,13 +212,11 @@ func (m *Member) write(b *Batch) {
 // replayStep fills one window from the buffers.
 func (m *Member) replayStep() {
 	b := m.fill()
-	t := &m.tasks[0]
+	t := m.tasks
 	for n := 0; n < feedEntries && len(b.bytes) < m.set.limits.WindowBytes; {
 		if !t.active && !m.nextSession(t) {
-			m.tasks[0] = task{}
-			if m.tasks = m.tasks[1:]; len(m.tasks) == 0 {
-				m.tasks, m.replays = nil, false
-			}
+			m.tasks = t.next
+			m.replays = m.replays && t.next != nil
 			break
 		}
 		n += 1 + m.replaySession(t, b)

@@ -55,6 +55,9 @@ const (
 	feedEntries = 512
 	// spareBatches bounds the free list of a loop.
 	spareBatches = 64
+	// spareLags bounds its free list of queues: 80 bytes each. When thousands of
+	// readers are slightly behind, each needs one again and again.
+	spareLags = 4096
 )
 
 // Set is the fan-out state of one loop: its members, groups, index, and its
@@ -86,6 +89,8 @@ type Set struct {
 
 	spare   []*Batch
 	entries []*stream.Entry // scratch of replays
+	key     []byte          // scratch of join
+	lags    []*lag          // ready for use again
 	members int
 	stats   Stats
 
@@ -236,20 +241,23 @@ func (s *Set) feedContained(m *Member, deadline time.Time) {
 
 // join adds m to the group of its subscriptions. It stands at s.edge().
 func (s *Set) join(m *Member) {
-	key := groupKey(m.subs)
-	g := s.groups[key]
+	s.key = appendGroupKey(s.key[:0], m.subs)
+	g := s.groups[string(s.key)]
 	if g == nil {
-		g = &Group{key: key, subs: append([]*Sub(nil), m.subs...)}
+		g = &Group{key: string(s.key), subs: append([]*Sub(nil), m.subs...)}
 		for i, sub := range g.subs {
 			g.track = g.track || sub.Track
 			f := &filed{g: g, sub: uint16(i)}
 			s.index.add(f, sub.Selector.Candidates())
 			g.filed = append(g.filed, f)
 		}
-		s.groups[key] = g
+		s.groups[g.key] = g
 	}
-	m.group, m.place, m.start = g, len(g.members), s.edge()
-	m.joined, m.before = append([]*Sub(nil), m.subs...), nil
+	for i, sub := range m.subs { // one selector for all that are equal
+		sub.Selector = g.subs[i].Selector
+	}
+	m.group, m.place, m.start = g, int32(len(g.members)), s.edge()
+	m.left = nil
 	g.members = append(g.members, m)
 }
 
@@ -280,7 +288,7 @@ func (s *Set) newBatch() *Batch {
 		s.spare = s.spare[:n-1]
 		return b
 	}
-	return &Batch{pooled: true}
+	return &Batch{home: s}
 }
 
 // recycle takes back a pooled batch that nobody holds. Bytes that belong to an
@@ -294,6 +302,6 @@ func (s *Set) recycle(b *Batch) {
 		recs = nil
 	}
 	clear(recs)
-	*b = Batch{buf: b.buf[:0], ends: b.ends[:0], recs: recs[:0], pooled: true}
+	*b = Batch{buf: b.buf[:0], ends: b.ends[:0], recs: recs[:0], home: s}
 	s.spare = append(s.spare, b)
 }

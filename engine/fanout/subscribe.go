@@ -95,18 +95,15 @@ func (m *Member) drop(id string, h stream.Pos) {
 // dropTasks drops what is left of the replay of s and tells whether there was
 // anything.
 func (m *Member) dropTasks(s *Sub) bool {
-	kept := m.tasks[:0]
-	for _, t := range m.tasks {
-		if t.sub != s {
-			kept = append(kept, t)
+	broken := false
+	for at := &m.tasks; *at != nil; {
+		if (*at).sub == s {
+			*at, broken = (*at).next, true
+		} else {
+			at = &(*at).next
 		}
 	}
-	dropped := m.tasks[len(kept):]
-	broken := len(dropped) > 0
-	clear(dropped)
-	if m.tasks = kept; len(kept) == 0 {
-		m.tasks, m.replays = nil, false
-	}
+	m.replays = m.replays && m.tasks != nil
 	return broken
 }
 

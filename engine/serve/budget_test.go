@@ -54,13 +54,13 @@ func TestR46GivenBack(t *testing.T) {
 					c.peer.CloseSocket(1000, "", CloseTimeout)
 				}
 				r.pass(seconds(3))
-				if s.conn().x != nil && !s.conn().parser.InBody() {
+				if s.conn().x != nil && !s.conn().inBody() {
 					s.conn().x.Respond(&stoppingAnswer)
 				}
 				r.pass(seconds(120))
 			}},
 			{"protocol error", func(_ *rig, s *sock) {
-				if s.conn().x != nil && !s.conn().parser.InBody() || s.conn().phase == phaseStream {
+				if s.conn().x != nil && !s.conn().inBody() || s.conn().phase == phaseStream {
 					s.hangUp() // what is held is not read
 					return
 				}

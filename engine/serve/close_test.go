@@ -187,7 +187,7 @@ func TestCloseFromAnotherSocket(t *testing.T) {
 	s.send(textFrame("something else that is long enough") + closeFrame(1000))
 	other, q := openSocket(r, a)
 	h := &closer{recorder: q, victim: p.peer}
-	other.conn().socket.handler = h
+	other.conn().peer.handler = h
 	other.send(textFrame("the text of this one, which stays"))
 	if h.before != h.after || h.before == "" {
 		t.Errorf("the text turned from %q to %q", h.before, h.after)

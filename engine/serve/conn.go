@@ -2,7 +2,6 @@ package serve
 
 import (
 	"net/netip"
-	"time"
 
 	"github.com/sluice-relay/sluice/codec/http1"
 	"github.com/sluice-relay/sluice/engine/fanout"
@@ -21,55 +20,54 @@ const (
 )
 
 // Conn is one connection. It implements loop.Handler. Owned by its loop.
+//
+// Tens of thousands of them are idle: what is needed only while something
+// happens is behind a pointer that is nil at rest (C7).
 type Conn struct {
 	// Immutable after construction.
 	w  *Worker
-	tr outlet
+	tr loop.Transport
 
 	// Owned by the loop.
 	out    fanout.Output
-	phase  phase
-	parser http1.Parser
-	x      *Exchange // the request under way
+	parser *http1.Parser // nil while nothing of a request has come
+	x      *Exchange     // the request under way
 	held   *heldInput
 	peer   *Peer
 	socket *socket
+	owes   *progress // of the output; nil when nothing is owed
 
-	timer loop.Timer
-	due   [dueKinds]time.Duration // since the worker's loop began, 0 for none
-	epoch time.Time
+	timer  loop.Timer
+	due    [dueKinds]instant // 0 for none
+	opened instant
 
-	bodyBytes    int64 // of the current body window
-	stalledAt    int64 // taken bytes when progress was last seen
-	stalledQueue int   // unacknowledged bytes then
-	flushedAt    int64 // taken bytes when patience with a flush last began
-	progressAt   time.Time
+	phase   phase
+	busy    bool // input is being worked off: answers do not resume it
+	told    bool // of the shutdown
+	counted bool // by the Gate, for client
 
-	busy bool // input is being worked off: answers do not resume it
-	told bool // of the shutdown
-
-	client netip.Addr // whom the Gate has counted, the zero value for nobody
+	client *netip.Addr // whom a trusted proxy names, nil for the peer itself
 	prev   *Conn
 	next   *Conn
 }
 
-// outlet is the transport as the connection's output sees it: whenever bytes
-// come to be owed, also by a pass of the fan-out core that asks nobody here,
-// their progress is watched (R424).
-type outlet struct {
-	loop.Transport
-	c *Conn
-}
+// outlet is the connection as its output sees it: whenever bytes come to be
+// owed, also by a pass of the fan-out core that asks nobody here, their progress
+// is watched (R424).
+type outlet Conn
 
-// WantWritable implements loop.Transport.
+// Write implements fanout.Sink.
+func (o *outlet) Write(p []byte) (int, error) { return o.tr.Write(p) }
+
+// WantWritable implements fanout.Sink.
 func (o *outlet) WantWritable() {
-	o.Transport.WantWritable()
-	o.c.watchStall()
+	o.tr.WantWritable()
+	(*Conn)(o).watchStall()
 }
 
 func (c *Conn) link() {
 	w := c.w
-	c.epoch = w.loop.Now()
+	c.opened = w.instantAt(w.loop.Now())
 	if c.next = w.first; c.next != nil {
 		c.next.prev = c
 	}
@@ -135,6 +133,7 @@ func (c *Conn) afterWrite() {
 		c.watchStall()
 	} else {
 		c.clearDeadline(dueStall)
+		c.dropProgress()
 	}
 	switch {
 	case c.out.Dead():
@@ -184,8 +183,9 @@ func (c *Conn) gone() {
 	if c.socket != nil {
 		c.releaseSocket()
 	}
-	c.countClient(netip.Addr{})
-	c.parser = http1.Parser{}
+	c.countNobody()
+	c.dropParser()
+	c.dropProgress()
 }
 
 // closeAfterFlush closes once the peer has what it is owed.
@@ -205,7 +205,7 @@ func (c *Conn) closeAfterFlush() {
 		c.finish()
 		return
 	}
-	c.flushedAt = c.out.TakenBytes()
+	c.watchProgress().flushedAt = c.out.TakenBytes()
 	c.hasten(dueClose, FlushTimeout)
 }
 
@@ -254,11 +254,11 @@ func (c *Conn) shutdown() {
 	case c.x != nil && c.x.responded: // the rest of its body is of no use
 		c.x.keepAlive = false
 		c.x.settle()
-	case c.x != nil && c.parser.InBody():
-		c.bodyBytes = 0
+	case c.x != nil && c.inBody():
+		c.x.windowBytes = 0
 		c.setDeadline(dueBody, stoppingHead)
 	case c.x != nil:
-	case c.parser.InHead():
+	case c.inHead():
 		c.hasten(dueHead, stoppingHead)
 	default:
 		c.closeAfterFlush()

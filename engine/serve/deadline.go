@@ -1,6 +1,10 @@
 package serve
 
-import "time"
+import (
+	"time"
+
+	"github.com/sluice-relay/sluice/engine/loop"
+)
 
 // dueKind is one of the deadlines of a connection. All share one timer.
 type dueKind uint8
@@ -15,27 +19,43 @@ const (
 	dueKinds
 )
 
+// instant is a time in units of loop.WheelTick since the worker was made, at least
+// 1: in four bytes it lasts for six years. No timer is more exact.
+type instant uint32
+
+// noInstant is later than all others.
+const noInstant = ^instant(0)
+
+// instantAt returns the first instant that is not before t.
+func (w *Worker) instantAt(t time.Time) instant {
+	return max(instant((t.Sub(w.began)+loop.WheelTick-1)/loop.WheelTick), 1)
+}
+
+// timeOf returns when t is.
+func (w *Worker) timeOf(t instant) time.Time {
+	return w.began.Add(time.Duration(t) * loop.WheelTick)
+}
+
 // setDeadline makes k due after d. The shared timer is only moved when it would
 // fire too late, so that deadlines which are set again and again cost little.
 func (c *Conn) setDeadline(k dueKind, d time.Duration) {
-	now := c.w.loop.Now()
-	at := max(now.Sub(c.epoch)+d, 1)
+	at := c.w.instantAt(c.w.loop.Now().Add(d))
 	c.due[k] = at
 	if !c.timer.Scheduled() || at < c.nextDue(k) {
-		c.w.loop.Schedule(&c.timer, now.Add(d))
+		c.w.loop.Schedule(&c.timer, c.w.timeOf(at))
 	}
 }
 
 // hasten makes k due after d, unless it is due earlier.
 func (c *Conn) hasten(k dueKind, d time.Duration) {
-	if at := c.due[k]; at == 0 || c.w.loop.Now().Sub(c.epoch)+d < at {
+	if at := c.due[k]; at == 0 || c.w.instantAt(c.w.loop.Now().Add(d)) < at {
 		c.setDeadline(k, d)
 	}
 }
 
-// nextDue returns the earliest deadline other than k.
-func (c *Conn) nextDue(k dueKind) time.Duration {
-	next := time.Duration(1<<63 - 1)
+// nextDue returns the earliest deadline other than k, noInstant if there is none.
+func (c *Conn) nextDue(k dueKind) instant {
+	next := noInstant
 	for i, at := range c.due {
 		if at != 0 && dueKind(i) != k {
 			next = min(next, at)
@@ -50,9 +70,9 @@ func (c *Conn) clearDeadline(k dueKind) { c.due[k] = 0 }
 // what is not.
 func (c *Conn) onTimer() {
 	defer c.contain()
-	now := c.w.loop.Now().Sub(c.epoch)
+	now := c.w.loop.Now()
 	for k := range dueKinds {
-		if at := c.due[k]; at != 0 && at <= now {
+		if at := c.due[k]; at != 0 && !c.w.timeOf(at).After(now) {
 			c.due[k] = 0
 			c.onDue(k)
 			if c.phase == phaseGone {
@@ -60,8 +80,8 @@ func (c *Conn) onTimer() {
 			}
 		}
 	}
-	if next := c.nextDue(dueKinds); next != 1<<63-1 {
-		c.w.loop.Schedule(&c.timer, c.epoch.Add(next))
+	if next := c.nextDue(dueKinds); next != noInstant {
+		c.w.loop.Schedule(&c.timer, c.w.timeOf(next))
 	}
 }
 
@@ -107,8 +127,8 @@ func (c *Conn) endPatience() {
 		if c.phase != phaseFlush {
 			return
 		}
-		if taken := c.out.TakenBytes(); taken != c.flushedAt {
-			c.flushedAt = taken
+		if taken := c.out.TakenBytes(); c.owes != nil && taken != c.owes.flushedAt {
+			c.owes.flushedAt = taken
 			c.setDeadline(dueClose, FlushTimeout)
 			return
 		}
@@ -120,13 +140,36 @@ func (c *Conn) endPatience() {
 	c.abort()
 }
 
+// progress is how far an output that owes something has come.
+type progress struct {
+	taken     int64 // bytes, when progress was last looked for
+	unacked   int   // bytes, then
+	at        time.Time
+	flushedAt int64 // taken bytes when patience with a flush last began
+}
+
+// watchProgress returns what is known of the output's progress.
+func (c *Conn) watchProgress() *progress {
+	if c.owes == nil {
+		c.owes = c.w.progresses.get()
+	}
+	return c.owes
+}
+
+func (c *Conn) dropProgress() {
+	if c.owes != nil {
+		c.w.progresses.put(c.owes)
+		c.owes = nil
+	}
+}
+
 // watchStall starts watching the output's progress.
 func (c *Conn) watchStall() {
 	if c.due[dueStall] != 0 {
 		return
 	}
-	c.progressAt = c.w.loop.Now()
-	c.stalledAt, c.stalledQueue = c.out.TakenBytes(), c.tr.UnackedBytes()
+	p := c.watchProgress()
+	p.at, p.taken, p.unacked = c.w.loop.Now(), c.out.TakenBytes(), c.tr.UnackedBytes()
 	c.setDeadline(dueStall, RetryInterval)
 }
 
@@ -143,12 +186,13 @@ func (c *Conn) checkStall() {
 		return
 	}
 	now := c.w.loop.Now()
-	unacked := c.tr.UnackedBytes()
-	if c.out.TakenBytes() != c.stalledAt || unacked < c.stalledQueue {
-		c.progressAt = now
+	taken, unacked := c.out.TakenBytes(), c.tr.UnackedBytes()
+	p := c.watchProgress()
+	if taken != p.taken || unacked < p.unacked {
+		p.at = now
 	}
-	c.stalledAt, c.stalledQueue = c.out.TakenBytes(), unacked
-	if now.Sub(c.progressAt) >= StallTimeout {
+	p.taken, p.unacked = taken, unacked
+	if now.Sub(p.at) >= StallTimeout {
 		c.w.stats.Stalled++
 		if c.peer != nil && c.phase < phaseFlush {
 			c.peer.handler.Stalled()
@@ -160,15 +204,15 @@ func (c *Conn) checkStall() {
 
 // checkBodyRate cuts a body that trickles.
 func (c *Conn) checkBodyRate() {
-	if c.x == nil || !c.parser.InBody() || c.phase != phaseHTTP {
+	if c.x == nil || !c.inBody() || c.phase != phaseHTTP {
 		return
 	}
-	if c.bodyBytes < BodyWindowBytes && (!c.w.stopping || c.bodyBytes == 0) {
+	if n := c.x.windowBytes; n < BodyWindowBytes && (!c.w.stopping || n == 0) {
 		c.w.stats.BodyTimeouts++
 		c.refuse(408, "request body took too long")
 		return
 	}
-	c.bodyBytes = 0
+	c.x.windowBytes = 0
 	if c.w.stopping { // progress is enough, but it has to go on
 		c.setDeadline(dueBody, stoppingHead/2)
 		return

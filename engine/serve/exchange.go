@@ -45,6 +45,8 @@ type Exchange struct {
 	kept      bool // a job or a caller refers to it
 	noted     *note
 	dropped   int64
+
+	windowBytes int64 // of the current window of the body
 }
 
 // Worker returns the worker of the connection's loop.
@@ -227,6 +229,9 @@ func (x *Exchange) Stream(fields []http1.Field, h StreamHandler, finite bool, be
 	}
 	c.clearDeadline(dueBody)
 	c.tr.StreamBuffers()
+	if !goesOn {
+		c.dropParser()
+	}
 	p := c.newPeer(h, finite)
 	p.chunked, p.goesOn = chunked, goesOn
 	c.phase = phaseStream

@@ -46,7 +46,7 @@ func (c *Conn) admit() {
 		c.afterWrite()
 		return
 	}
-	c.client = addr
+	c.count(addr)
 }
 
 // recount counts the connection for the client that the request names, where a
@@ -62,24 +62,41 @@ func (c *Conn) recount(h *http1.Head) bool {
 		forwarded = [][]byte{}
 	}
 	addr, ok := g.Client(peer, forwarded)
-	if !ok || addr == c.client {
+	if !ok || addr == c.countedAs() {
 		return true
 	}
 	if !g.Acquire(addr) {
 		c.w.stats.PerAddress++
 		return false
 	}
-	c.countClient(addr)
+	c.countNobody()
+	c.count(addr)
 	return true
 }
 
-// countClient makes addr, already acquired, the one that the connection is
-// counted for.
-func (c *Conn) countClient(addr netip.Addr) {
-	if c.client.IsValid() {
-		c.w.cfg.Gate.Release(c.client)
+// count makes addr, already acquired, the one that the connection is counted
+// for. Mostly that is the peer, whose address the transport has.
+func (c *Conn) count(addr netip.Addr) {
+	c.counted = addr.IsValid()
+	if c.counted && addr != c.tr.RemoteAddr().Addr() {
+		c.client = &addr
 	}
-	c.client = addr
+}
+
+// countNobody releases whom the connection is counted for.
+func (c *Conn) countNobody() {
+	if addr := c.countedAs(); addr.IsValid() {
+		c.w.cfg.Gate.Release(addr)
+	}
+	c.counted, c.client = false, nil
+}
+
+// countedAs returns whom the Gate has counted, the zero value for nobody.
+func (c *Conn) countedAs() netip.Addr {
+	if !c.counted {
+		return netip.Addr{}
+	}
+	return c.clientAddr()
 }
 
 // ClientAddr returns the address of the client: that of the connection, or the
@@ -90,8 +107,8 @@ func (x *Exchange) ClientAddr() netip.Addr { return x.conn.clientAddr() }
 func (p *Peer) ClientAddr() netip.Addr { return p.c.clientAddr() }
 
 func (c *Conn) clientAddr() netip.Addr {
-	if c.client.IsValid() {
-		return c.client
+	if c.client != nil {
+		return *c.client
 	}
 	return c.tr.RemoteAddr().Addr()
 }

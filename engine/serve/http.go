@@ -38,6 +38,12 @@ func (c *Conn) blocked() bool {
 // the rest.
 func (c *Conn) parse(p []byte) (rest []byte) {
 	for c.phase == phaseHTTP && !c.blocked() {
+		if c.parser == nil {
+			if len(p) == 0 {
+				return nil
+			}
+			c.parser = c.w.parsers.get()
+		}
 		n, step, data, err := c.parser.Feed(c.w.heads, p)
 		p = p[n:]
 		if err != nil {
@@ -50,9 +56,10 @@ func (c *Conn) parse(p []byte) (rest []byte) {
 		case http1.GotHead:
 			c.begin(c.parser.Head())
 		case http1.GotBody:
-			c.bodyBytes += int64(len(data))
+			c.x.windowBytes += int64(len(data))
 			c.x.data(data)
 		case http1.GotEnd:
+			c.dropParser()
 			c.clearDeadline(dueBody)
 			if c.x != nil {
 				c.x.end()
@@ -62,10 +69,24 @@ func (c *Conn) parse(p []byte) (rest []byte) {
 	return p
 }
 
+// dropParser gives the parser back: it holds nothing that counts any more.
+func (c *Conn) dropParser() {
+	if c.parser != nil {
+		c.w.parsers.put(c.parser)
+		c.parser = nil
+	}
+}
+
+// inHead tells whether a head was begun and is not complete.
+func (c *Conn) inHead() bool { return c.parser != nil && c.parser.InHead() }
+
+// inBody tells whether some of a body is still to come.
+func (c *Conn) inBody() bool { return c.parser != nil && c.parser.InBody() }
+
 // watchInput sets the deadlines that fit what the parser waits for.
 func (c *Conn) watchInput() {
 	switch {
-	case c.parser.InHead():
+	case c.inHead():
 		c.clearDeadline(dueIdle)
 		if c.due[dueHead] == 0 { // counted from the first octet, not per read
 			c.setDeadline(dueHead, HeadTimeout)
@@ -81,7 +102,7 @@ func (c *Conn) begin(h *http1.Head) {
 	c.w.stats.Requests++
 	c.clearDeadline(dueIdle)
 	c.clearDeadline(dueHead)
-	x := c.w.newExchange()
+	x := c.w.exchanges.get()
 	x.conn, x.Head = c, h
 	x.http10 = h.Minor == 0
 	x.keepAlive = h.KeepAlive && !c.w.stopping
@@ -89,7 +110,6 @@ func (c *Conn) begin(h *http1.Head) {
 	x.length = h.ContentLength
 	c.x = x
 	if h.ContentLength != 0 {
-		c.bodyBytes = 0
 		c.setDeadline(dueBody, BodyWindow)
 	}
 	defer c.contain()

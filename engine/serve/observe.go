@@ -55,10 +55,10 @@ func (c *Conn) consumer(s fanout.State) Consumer {
 	now := c.w.loop.Now()
 	out := Consumer{
 		Remote: c.tr.RemoteAddr(), WebSocket: c.socket != nil, State: s,
-		UnackedBytes: int64(c.tr.UnackedBytes()), Age: now.Sub(c.epoch),
+		UnackedBytes: int64(c.tr.UnackedBytes()), Age: max(now.Sub(c.w.timeOf(c.opened)), 0),
 	}
-	if s.QueuedBytes > 0 && c.due[dueStall] != 0 {
-		out.Stalled = now.Sub(c.progressAt)
+	if s.QueuedBytes > 0 && c.owes != nil {
+		out.Stalled = now.Sub(c.owes.at)
 	}
 	c.peer.member.EachSub(func(sub *fanout.Sub) {
 		if len(out.Filters) < maxFilters {

@@ -45,8 +45,7 @@ type SocketHandler interface {
 type Peer struct {
 	c       *Conn
 	handler StreamHandler
-	member  *fanout.Member
-	finite  bool
+	member  fanout.Member
 	chunked bool // SSE over HTTP/1.1
 	goesOn  bool // the connection serves requests after the stream
 	drain   bool // NotifyDrained was called
@@ -54,14 +53,14 @@ type Peer struct {
 }
 
 func (c *Conn) newPeer(h StreamHandler, finite bool) *Peer {
-	p := &Peer{c: c, handler: h, finite: finite}
-	p.member = c.w.set.NewMember(&c.out, h, finite)
+	p := &Peer{c: c, handler: h}
+	c.w.set.InitMember(&p.member, &c.out, h, finite)
 	c.peer = p
 	return p
 }
 
 // Member returns the peer's delivery state.
-func (p *Peer) Member() *fanout.Member { return p.member }
+func (p *Peer) Member() *fanout.Member { return &p.member }
 
 // Worker returns the worker of the connection's loop.
 func (p *Peer) Worker() *Worker { return p.c.w }

@@ -96,21 +96,26 @@ type Config struct {
 // that they share. Loop only, except where it says otherwise.
 type Worker struct {
 	// Immutable after construction.
-	cfg  Config
-	loop *loop.Loop
-	set  *fanout.Set
+	cfg   Config
+	loop  *loop.Loop
+	set   *fanout.Set
+	began time.Time // ticks count from here
 
 	// Owned by the loop.
 	heads    *http1.Scratch
 	frames   wsframe.Scratch
 	buf      []byte // of a response being built
 	first    *Conn  // list of connections
-	spare    []*Exchange
 	dateText []byte
 	dateAt   int64
 	serving  bool // Handler.Serve runs: its head lies in heads
 	stopping bool
 	stats    Stats
+
+	exchanges  pool[Exchange]
+	parsers    pool[http1.Parser]
+	readers    pool[wsframe.Reader]
+	progresses pool[progress]
 
 	// Atomic.
 	conns atomic.Int64
@@ -137,15 +142,14 @@ func NewWorker(cfg Config, l *loop.Loop, set *fanout.Set) *Worker {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Worker{cfg: cfg, loop: l, set: set, heads: http1.NewScratch()}
+	return &Worker{cfg: cfg, loop: l, set: set, began: l.Now(), heads: http1.NewScratch()}
 }
 
 // Accept makes the handler of a new connection on the worker's loop: what a
 // loop.AcceptFunc returns.
 func (w *Worker) Accept(t loop.Transport) loop.Handler {
-	c := &Conn{w: w}
-	c.tr = outlet{t, c}
-	c.out.Init(&c.tr)
+	c := &Conn{w: w, tr: t}
+	c.out.Init((*outlet)(c))
 	c.timer.Fire = c.onTimer
 	c.link()
 	c.setDeadline(dueIdle, FirstTimeout)
@@ -240,22 +244,40 @@ func (w *Worker) done(b Body) {
 	b.Done()
 }
 
-func (w *Worker) newExchange() *Exchange {
-	if n := len(w.spare); n > 0 {
-		x := w.spare[n-1]
-		w.spare[n-1] = nil
-		w.spare = w.spare[:n-1]
-		return x
-	}
-	return new(Exchange)
-}
-
 // freeExchange takes back an exchange that nobody may refer to any more: not
 // one that was kept for a job.
 func (w *Worker) freeExchange(x *Exchange) {
-	kept := x.kept
-	*x = Exchange{}
-	if !kept && len(w.spare) < 32 {
-		w.spare = append(w.spare, x)
+	if x.kept {
+		*x = Exchange{}
+		return
+	}
+	w.exchanges.put(x)
+}
+
+// maxSpare bounds each pool of a worker.
+const maxSpare = 32
+
+// pool keeps what connections need only for a while, for the next one that needs
+// it. The zero value is empty.
+type pool[T any] struct{ spare []*T }
+
+// get returns a zero T.
+func (p *pool[T]) get() *T {
+	n := len(p.spare)
+	if n == 0 {
+		return new(T)
+	}
+	v := p.spare[n-1]
+	p.spare[n-1] = nil
+	p.spare = p.spare[:n-1]
+	return v
+}
+
+// put takes v back, to which nobody refers any more.
+func (p *pool[T]) put(v *T) {
+	var zero T
+	*v = zero
+	if len(p.spare) < maxSpare {
+		p.spare = append(p.spare, v)
 	}
 }

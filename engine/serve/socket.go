@@ -22,29 +22,68 @@ const (
 
 // socket is the WebSocket state of a connection.
 type socket struct {
-	reader  wsframe.Reader
-	handler SocketHandler
-	heardAt time.Time
-	taken   int64 // of the budget, for an unfinished message and held input
-	held    []byte
+	reader  *wsframe.Reader // nil between messages
+	limit   int64           // of the next messages, in bytes
+	input   *unread         // nil when all input was handled
+	pongs   *pongs          // nil when none is owed
+	heardAt instant
 	holding bool
 	closing bool // our Close frame is out or owed
 	shaken  bool // the peer's Close has come
-	// pongs are those that may still be owed: each is out once the output has
-	// taken so many bytes.
-	pongs []int64
+}
+
+// unread is input that was not handed over yet.
+type unread struct {
+	held  []byte
+	taken int64 // of the budget, for these and an unfinished message
+}
+
+// pongs are those that may still be owed: each is out once the output has taken
+// so many bytes.
+type pongs struct {
+	outAt [pongsOwed]int64
+	count int
 }
 
 // SetLimit bounds the next messages (R332). WebSocket only.
 func (p *Peer) SetLimit(bytes int64) {
 	if s := p.c.socket; s != nil {
-		s.reader.Limit = bytes
+		s.limit = bytes
+		if s.reader != nil {
+			s.reader.Limit = bytes
+		}
 	}
 }
 
-// LastHeard returns when anything last arrived, also what Hold made wait.
-// WebSocket only.
-func (p *Peer) LastHeard() time.Time { return p.c.socket.heardAt }
+// LastHeard returns when anything last arrived, also what Hold made wait, to
+// within loop.WheelTick and never too early. WebSocket only.
+func (p *Peer) LastHeard() time.Time { return p.c.w.timeOf(p.c.socket.heardAt) }
+
+// takeHeld returns what was held, which is not held any more.
+func (s *socket) takeHeld() []byte {
+	if s.input == nil {
+		return nil
+	}
+	held := s.input.held
+	s.input.held = nil
+	return held
+}
+
+// hold keeps more input, which follows what is held. Into an empty place it goes
+// without a copy when it is the caller's to give.
+func (s *socket) hold(p []byte, given bool) {
+	if len(p) == 0 {
+		return
+	}
+	if s.input == nil {
+		s.input = new(unread)
+	}
+	if given && len(s.input.held) == 0 {
+		s.input.held = p
+		return
+	}
+	s.input.held = append(s.input.held, p...)
+}
 
 // Hold stops the handing over of messages until Release. Input that comes
 // meanwhile waits, at most a quarter of the budget of it (R46). WebSocket only.
@@ -63,15 +102,11 @@ func (p *Peer) Release() {
 		return
 	}
 	s.holding = false
-	held := s.held
-	s.held = nil
-	rest := c.readFrames(held, &c.w.frames)
+	rest := c.readFrames(s.takeHeld(), &c.w.frames)
 	if c.phase != phaseSocket {
 		return
 	}
-	if len(rest) > 0 {
-		s.held = rest // no copy: a handler may hold again at each message
-	}
+	s.hold(rest, true) // no copy: a handler may hold again at each message
 	c.chargeSocket()
 }
 
@@ -99,8 +134,8 @@ func (p *Peer) CloseSocket(code int, reason string, patience time.Duration) {
 // while another connection's message is being handled.
 func (c *Conn) skipHeld() {
 	s := c.socket
-	held := s.held
-	s.held, s.holding = nil, false
+	held := s.takeHeld()
+	s.holding = false
 	if len(held) == 0 {
 		return
 	}
@@ -113,12 +148,12 @@ func (c *Conn) skipHeld() {
 // feedSocket works off input as WebSocket frames.
 func (c *Conn) feedSocket(p []byte) {
 	s := c.socket
-	s.heardAt = c.w.loop.Now()
+	s.heardAt = c.w.instantAt(c.w.loop.Now())
 	rest := c.readFrames(p, &c.w.frames)
 	if c.phase != phaseSocket {
 		return
 	}
-	s.held = append(s.held, rest...)
+	s.hold(rest, false)
 	c.chargeSocket()
 }
 
@@ -127,6 +162,10 @@ func (c *Conn) feedSocket(p []byte) {
 func (c *Conn) readFrames(p []byte, frames *wsframe.Scratch) (rest []byte) {
 	s := c.socket
 	for len(p) > 0 && c.phase == phaseSocket && !s.holding {
+		if s.reader == nil {
+			s.reader = c.w.readers.get()
+			s.reader.Limit = s.limit
+		}
 		n, msg, err := s.reader.Feed(p, frames)
 		p = p[n:]
 		if err != nil {
@@ -137,37 +176,67 @@ func (c *Conn) readFrames(p []byte, frames *wsframe.Scratch) (rest []byte) {
 			c.onMessage(msg)
 		}
 	}
+	if s.reader != nil && s.reader.AtRest() {
+		c.dropReader()
+	}
 	return p
+}
+
+func (c *Conn) dropReader() {
+	if s := c.socket; s.reader != nil {
+		c.w.readers.put(s.reader)
+		s.reader = nil
+	}
 }
 
 // chargeSocket settles what the socket holds with the budget (R46).
 func (c *Conn) chargeSocket() {
 	s := c.socket
-	now := int64(s.reader.HeldBytes() + len(s.held))
-	if int64(len(s.held)) > c.w.cfg.Budget.limit/socketShare || now > s.taken && !c.w.cfg.Budget.Take(now-s.taken) {
+	var held, part, taken int64
+	if s.input != nil {
+		held, taken = int64(len(s.input.held)), s.input.taken
+	}
+	if s.reader != nil {
+		part = int64(s.reader.HeldBytes())
+	}
+	now := held + part
+	if held > c.w.cfg.Budget.limit/socketShare || now > taken && !c.w.cfg.Budget.Take(now-taken) {
 		c.w.stats.OverLimit++
 		if c.peer != nil {
-			s.handler.Overloaded()
+			c.peer.socketHandler().Overloaded()
 		} else {
 			c.closeWith(1013, "")
 		}
 		return
 	}
-	if now < s.taken {
-		c.w.cfg.Budget.Give(s.taken - now)
+	if now < taken {
+		c.w.cfg.Budget.Give(taken - now)
 	}
-	s.taken = now
+	switch {
+	case now == 0:
+		s.input = nil
+	case s.input == nil:
+		s.input = &unread{taken: now}
+	default:
+		s.input.taken = now
+	}
 }
 
 // releaseSocket gives up all input: none counts any more.
 func (c *Conn) releaseSocket() {
 	s := c.socket
-	c.w.cfg.Budget.Give(s.taken)
-	s.taken, s.held, s.reader = 0, nil, wsframe.Reader{}
+	if s.input != nil {
+		c.w.cfg.Budget.Give(s.input.taken)
+		s.input = nil
+	}
+	c.dropReader()
 }
 
+// socketHandler returns the handler of a peer that is a WebSocket: Upgrade took
+// no other.
+func (p *Peer) socketHandler() SocketHandler { return p.handler.(SocketHandler) }
+
 func (c *Conn) onMessage(msg wsframe.Message) {
-	s := c.socket
 	switch msg.Op {
 	case wsframe.OpPing:
 		c.pong(msg.Payload)
@@ -176,12 +245,12 @@ func (c *Conn) onMessage(msg wsframe.Message) {
 	case wsframe.OpText:
 		if c.peer != nil {
 			defer c.contain()
-			s.handler.OnText(msg.Payload)
+			c.peer.socketHandler().OnText(msg.Payload)
 		}
 	case wsframe.OpBinary:
 		if c.peer != nil {
 			defer c.contain()
-			s.handler.OnBinary(msg.Payload)
+			c.peer.socketHandler().OnBinary(msg.Payload)
 		}
 	}
 }
@@ -193,18 +262,34 @@ func (c *Conn) pong(payload []byte) {
 		return
 	}
 	s := c.socket
-	sent, taken := 0, c.out.TakenBytes()
-	for sent < len(s.pongs) && s.pongs[sent] <= taken {
-		sent++
-	}
-	s.pongs = append(s.pongs[:0], s.pongs[sent:]...)
-	if len(s.pongs) == pongsOwed {
+	if s.pongs != nil && s.pongs.forget(c.out.TakenBytes()) == pongsOwed {
 		return
 	}
 	c.peer.Urgent(wsframe.AppendPong(nil, payload))
-	if owed := c.out.OwedBytes(); owed > 0 {
-		s.pongs = append(s.pongs, c.out.TakenBytes()+owed)
+	owed := c.out.OwedBytes()
+	if owed == 0 {
+		s.pongs = nil
+		return
 	}
+	if s.pongs == nil {
+		s.pongs = new(pongs)
+	}
+	s.pongs.add(c.out.TakenBytes() + owed)
+}
+
+// forget drops the pongs that are out and returns how many are not.
+func (q *pongs) forget(takenBytes int64) int {
+	sent := 0
+	for sent < q.count && q.outAt[sent] <= takenBytes {
+		sent++
+	}
+	q.count = copy(q.outAt[:], q.outAt[sent:q.count])
+	return q.count
+}
+
+func (q *pongs) add(outAt int64) {
+	q.outAt[q.count] = outAt
+	q.count++
 }
 
 // onPeerClose answers a Close with a Close, or ends a handshake that this side

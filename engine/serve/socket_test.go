@@ -257,13 +257,13 @@ func TestHoldIsCheap(t *testing.T) {
 	s, p := openSocket(r, a)
 	p.peer.Hold()
 	s.send(strings.Repeat(textFrame("m"), 1000))
-	base := &s.conn().socket.held[999*7]
+	base := &s.conn().socket.input.held[999*7]
 	n := 0
 	p.hook = func(string) { n++; p.peer.Hold() }
 	for range 999 {
 		p.peer.Release()
 	}
-	if n != 999 || &s.conn().socket.held[0] != base {
+	if n != 999 || &s.conn().socket.input.held[0] != base {
 		t.Error("held input was copied")
 	}
 }

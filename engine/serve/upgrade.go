@@ -48,10 +48,10 @@ func (x *Exchange) Upgrade(h SocketHandler) *Peer {
 	c.x = nil
 	x.lost()
 	c.w.freeExchange(x)
-	c.parser = http1.Parser{}
+	c.dropParser()
 	c.clearDeadline(dueBody)
 	c.tr.StreamBuffers()
-	c.socket = &socket{handler: h, heardAt: c.w.loop.Now()}
+	c.socket = &socket{heardAt: c.w.instantAt(c.w.loop.Now())}
 	c.phase = phaseSocket
 	p := c.newPeer(h, false)
 	c.out.SendBorrowed(c.w.buf)

@@ -111,30 +111,46 @@ func (c *claims) bySocket() map[*socket][]string {
 // registry lists the sockets that finished hello. Any goroutine.
 type registry struct {
 	mu sync.Mutex
-	// Guarded by mu.
-	sockets map[*socket]struct{}
+	// Guarded by mu: a list, linked by the sockets' prev and next.
+	first *socket
+	count int
 }
 
+// add lists a socket that is not listed.
 func (r *registry) add(k *socket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.sockets == nil {
-		r.sockets = make(map[*socket]struct{})
+	if k.next = r.first; k.next != nil {
+		k.next.prev = k
 	}
-	r.sockets[k] = struct{}{}
+	r.first = k
+	r.count++
 }
 
+// remove takes a socket off the list. One that is not listed is left alone.
 func (r *registry) remove(k *socket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.sockets, k)
+	switch {
+	case k.prev != nil:
+		k.prev.next = k.next
+	case r.first == k:
+		r.first = k.next
+	default:
+		return
+	}
+	if k.next != nil {
+		k.next.prev = k.prev
+	}
+	k.prev, k.next = nil, nil
+	r.count--
 }
 
 func (r *registry) greeted() []*socket {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := make([]*socket, 0, len(r.sockets))
-	for k := range r.sockets {
+	list := make([]*socket, 0, r.count)
+	for k := r.first; k != nil; k = k.next {
 		list = append(list, k)
 	}
 	return list

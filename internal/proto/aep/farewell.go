@@ -12,8 +12,7 @@ import (
 
 // AppendGap implements fanout.Owner (R322).
 func (k *socket) AppendGap(dst []byte, sub *fanout.Sub, session string, at stream.Sequence) []byte {
-	idRaw, _ := sub.Data.([]byte)
-	return wsframe.AppendText(dst, aep.AppendReplayExhausted(nil, idRaw, session, at.Epoch, at.Seq))
+	return wsframe.AppendText(dst, aep.AppendReplayExhausted(nil, idRawOf(sub), session, at.Epoch, at.Seq))
 }
 
 // AppendShed implements fanout.Owner (R424a).
@@ -58,8 +57,7 @@ func (k *socket) farewell(why string, code int, reason string, patience time.Dur
 func (k *socket) closingFrame(reason string) []byte {
 	var delivered []aep.Delivered
 	for _, p := range k.peer.Member().Delivered() {
-		idRaw, _ := p.Sub.Data.([]byte)
-		delivered = append(delivered, aep.Delivered{IDRaw: idRaw, Session: p.Session, Epoch: p.Epoch, Seq: p.Seq})
+		delivered = append(delivered, aep.Delivered{IDRaw: idRawOf(p.Sub), Session: p.Session, Epoch: p.Epoch, Seq: p.Seq})
 	}
 	return text(aep.AppendClosing(nil, reason, delivered))
 }
@@ -116,9 +114,10 @@ func (k *socket) OnClose() {
 	k.s.open.Add(-1)
 	k.s.sockets.remove(k)
 	k.countSubscriptions(-k.subscriptions.Load())
-	for session := range k.claimed {
-		k.s.claims.remove(session, k)
+	if k.claimed != nil {
+		for session := range k.claimed.sessions {
+			k.s.claims.remove(session, k)
+		}
 	}
 	k.claimed, k.subs = nil, nil
-	k.recent.Init()
 }

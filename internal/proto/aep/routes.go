@@ -177,7 +177,7 @@ func (s *Surface) connectionsBody(c Counts) ([]byte, error) {
 
 func encodeConnection(k *socket, sessions []string) ([]byte, error) {
 	h := k.greeting.Load()
-	c := connectionJSON{Role: h.Role, Identity: h.Identity, Sessions: sessions, Subscriptions: k.subscriptions.Load()}
+	c := connectionJSON{Role: h.Role, Identity: h.Identity, Sessions: sessions, Subscriptions: int64(k.subscriptions.Load())}
 	if sessions == nil {
 		c.Sessions = []string{}
 	}

@@ -1,6 +1,7 @@
 package aep
 
 import (
+	"bytes"
 	"container/list"
 	"errors"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sluice-relay/sluice/codec/aep"
 	"github.com/sluice-relay/sluice/codec/wsframe"
+	"github.com/sluice-relay/sluice/engine/fanout"
 	"github.com/sluice-relay/sluice/engine/serve"
 )
 
@@ -37,11 +39,19 @@ func text(json []byte) []byte {
 	return wsframe.AppendText(make([]byte, 0, wsframe.HeaderLen(len(json))+len(json)), json)
 }
 
-// subscription is what a socket remembers of a subscription: the engine has the
-// rest.
+// subscription is one subscription of a socket: what the engine knows of it, and
+// the rest.
 type subscription struct {
-	idRaw       []byte
-	filterBytes int
+	fanout.Sub  // its Data is the subscription
+	idRaw       string
+	filterBytes int32
+	next        *subscription // of the same socket
+}
+
+// claimed is the sessions that a socket claims.
+type claimed struct {
+	sessions map[string]*list.Element
+	recent   list.List // of their names, the one with the latest event first
 }
 
 // socket is one WebSocket of the AEP surface. It implements serve.SocketHandler.
@@ -52,15 +62,17 @@ type socket struct {
 	peer *serve.Peer
 
 	// Owned by the loop.
-	subs        map[string]*subscription
-	filterBytes int
-	claimed     map[string]*list.Element
-	recent      list.List // of session names, the one with the latest event first
+	subs        *subscription // the latest one first; mostly there is one
+	claimed     *claimed      // nil while it has claimed nothing
+	filterBytes int32         // of all subscriptions
 	ending      bool
 
+	// Guarded by the registry's lock.
+	prev, next *socket
+
 	// Atomic.
-	greeting      atomic.Pointer[aep.Hello] // nil before hello
-	subscriptions atomic.Int64
+	subscriptions atomic.Int32
+	greeting      atomic.Pointer[aep.Hello] // nil before hello; shared by equal ones
 }
 
 // upgrade implements GET /socket.
@@ -135,7 +147,7 @@ func (k *socket) helloRequired() {
 }
 
 func (k *socket) onHello(msg []byte) {
-	h, err := aep.DecodeHello(msg)
+	h, err := k.w.decodeHello(msg)
 	switch {
 	case errors.Is(err, aep.ErrHelloTooLarge):
 		k.fail(cutBigHello, &aep.ErrorFrame{Code: aep.CodeLimitExceeded, Detail: err.Error()}, 1008, "")
@@ -144,11 +156,31 @@ func (k *socket) onHello(msg []byte) {
 		k.fail(cutVersion, &aep.ErrorFrame{Code: aep.CodeVersionUnsupported, Versions: true}, 1002, "version unsupported")
 		return
 	}
-	k.greeting.Store(&h)
+	k.greeting.Store(h)
 	k.s.sockets.add(k)
 	k.peer.SetLimit(max(k.s.cfg.MaxBodyBytes, leastLimitBytes))
 	k.peer.Reply(k.s.hello)
 	k.peer.SetTimer(pingInterval)
+}
+
+// lastHello is the hello that a loop decoded last, and its text.
+type lastHello struct {
+	text  []byte
+	hello *aep.Hello
+}
+
+// decodeHello decodes a hello. Consumers mostly say the same: sockets of a loop
+// that greet alike one after the other share what it means. msg is borrowed.
+func (w *worker) decodeHello(msg []byte) (*aep.Hello, error) {
+	if w.hello.hello != nil && bytes.Equal(msg, w.hello.text) {
+		return w.hello.hello, nil
+	}
+	h, err := aep.DecodeHello(msg)
+	if err != nil {
+		return nil, err
+	}
+	w.hello = lastHello{append(w.hello.text[:0], msg...), &h}
+	return &h, nil
 }
 
 // onFrame takes what is no event.
@@ -219,20 +251,21 @@ func (k *socket) claim(session string) {
 	if k.greeting.Load().Role == aep.RoleConsumer {
 		return
 	}
-	if el := k.claimed[session]; el != nil {
-		k.recent.MoveToFront(el)
+	if k.claimed == nil {
+		k.claimed = &claimed{sessions: make(map[string]*list.Element)}
+	}
+	c := k.claimed
+	if el := c.sessions[session]; el != nil {
+		c.recent.MoveToFront(el)
 		return
 	}
-	if k.claimed == nil {
-		k.claimed = make(map[string]*list.Element)
-	}
-	if len(k.claimed) >= maxClaims {
-		last := k.recent.Remove(k.recent.Back()).(string)
-		delete(k.claimed, last)
+	if len(c.sessions) >= maxClaims {
+		last := c.recent.Remove(c.recent.Back()).(string)
+		delete(c.sessions, last)
 		k.s.claims.remove(last, k)
 	}
 	// The name lies in the event's text; a claim must not keep that alive.
 	name := string(append([]byte(nil), session...))
-	k.claimed[name] = k.recent.PushFront(name)
+	c.sessions[name] = c.recent.PushFront(name)
 	k.s.claims.add(name, k)
 }

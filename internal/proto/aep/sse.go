@@ -45,7 +45,7 @@ type streamRequest struct {
 
 // stream implements GET /stream: refusals come before any output (R270).
 func (s *Surface) stream(x *serve.Exchange) {
-	req, refusal := s.parseStream(x.Head)
+	req, refusal := s.parseStream(s.worker(x.Worker()), x.Head)
 	if refusal != "" {
 		respond(x, 400, textCORSFields, []byte(refusal+"\n"))
 		return
@@ -59,13 +59,13 @@ func (s *Surface) stream(x *serve.Exchange) {
 }
 
 // parseStream reads the parameters in the order of R270.
-func (s *Surface) parseStream(h *http1.Head) (req streamRequest, refusal string) {
+func (s *Surface) parseStream(w *worker, h *http1.Head) (req streamRequest, refusal string) {
 	get := func(name string) string {
 		v, _ := http1.QueryValue(h.RawQuery, name)
 		return v
 	}
 	var err error
-	if req.filter, err = aep.ParseFilter([]byte(get("filter"))); err != nil {
+	if req.filter, err = w.parseFilter([]byte(get("filter"))); err != nil {
 		if errors.Is(err, aep.ErrFilterSyntax) {
 			return req, "bad filter JSON"
 		}

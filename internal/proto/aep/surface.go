@@ -64,6 +64,8 @@ type Surface struct {
 type worker struct {
 	*serve.Worker
 	scanner aep.Scanner
+	hello   lastHello
+	filter  lastFilter
 	room    []func()   // wait for room in the log
 	retry   loop.Timer // looks for room while some wait
 }
