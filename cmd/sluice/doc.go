@@ -4,7 +4,7 @@
 //	sluice version    print the version
 //
 // It owns the command line: flags laid over environment variables (later
-// wins: environment, then flag), the token file, the log handler, the
+// wins: preset of the profile, environment, flag), the token file, the log handler, the
 // signals and the exit code. What the values mean is package config's
 // business, what the relay does package relay's.
 //
@@ -14,7 +14,7 @@
 // variable, except --token-file: that would open the relay unseen.
 //
 // Exit codes: 0 after an orderly end (R464), 1 when the relay could not
-// start or did not drain in time, 2 when the command line or a variable is
+// start or did not drain in time, 78 when the command line or a variable is
 // wrong (R11). An error is one line on stderr; usage is printed only when
 // it is asked for. The token is in no output (R15).
 //

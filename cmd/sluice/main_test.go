@@ -75,7 +75,7 @@ func tokenFile(t *testing.T, text string) string {
 	return path
 }
 
-// Later wins: environment, then flag.
+// Later wins: preset of the profile, then environment, then flag.
 func TestPrecedence(t *testing.T) {
 	f := func(name string, env, args []string, want func(config.Config) bool) {
 		t.Helper()
@@ -95,6 +95,23 @@ func TestPrecedence(t *testing.T) {
 	f("flag over environment", []string{"AEP_PORT=1"}, []string{"--port=2"}, port(2))
 	f("flag over a wrong environment", []string{"AEP_PORT=x"}, []string{"--port=2"}, port(2))
 	f("empty flag clears the variable", []string{"AEP_PORT=1"}, []string{"--port="}, port(8787))
+	buffer := func(n int64) func(config.Config) bool {
+		return func(c config.Config) bool { return c.BufferBytes == n }
+	}
+	const edge = "SLUICE_PROFILE=edge"
+	f("preset of the variable", []string{edge}, nil, buffer(128<<20))
+	f("preset of the flag", nil, []string{"--profile", "edge"}, buffer(128<<20))
+	f("profile flag over its variable", []string{edge}, []string{"--profile=large-node"}, buffer(8<<30))
+	f("profile flag over a wrong variable", []string{"SLUICE_PROFILE=x"}, []string{"--profile=edge"}, buffer(128<<20))
+	f("empty profile flag clears the variable", []string{edge}, []string{"--profile="}, buffer(1<<30))
+	f("environment over the preset", []string{edge, "AEP_BUFFER_BYTES=1"}, nil, buffer(1))
+	f("environment over the preset of the flag", []string{"AEP_BUFFER_BYTES=1"}, []string{"--profile=edge"}, buffer(1))
+	f("flag over environment and preset", []string{edge, "AEP_BUFFER_BYTES=1"}, []string{"--buffer-bytes=2"}, buffer(2))
+	f("empty flag leaves the preset", []string{edge, "AEP_BUFFER_BYTES=1"}, []string{"--buffer-bytes="}, buffer(128<<20))
+	f("GOGC over the preset", []string{edge, "GOGC=33"}, nil,
+		func(c config.Config) bool {
+			return c.GCPercent == 33 && !c.FromPreset("GOGC") && c.FromPreset("GOMEMLIMIT")
+		})
 	f("max-from follows the flag of sessions", nil, []string{"--max-sessions=3"},
 		func(c config.Config) bool { return c.MaxFrom == 3 })
 	f("token from the environment", []string{"AEP_TOKEN=" + secret}, nil, tokens(secret))
@@ -120,7 +137,7 @@ func TestEveryFlagMirrorsItsVariable(t *testing.T) {
 	values := map[string]string{
 		"host": "relay.lan", "origins": "https://dash.example", "log-format": "json", "log-level": "error",
 		"token-file": tokenFile(t, secret), "admin": "127.0.0.1:7", "drain": "7s", "trusted-proxies": "10.0.0.0/8",
-		"access-log": "on",
+		"access-log": "on", "profile": "edge", "send-buffer": "65537",
 	}
 	env := map[string][]string{"ingest-burst": {"SLUICE_INGEST_RATE=1"}} // what a flag has no effect without
 	for _, v := range config.Variables() {
@@ -148,6 +165,14 @@ func TestPrintConfig(t *testing.T) {
 			t.Errorf("no line %q in\n%s", line, o.stdout)
 		}
 	}
+	o = run(t, []string{"GOGC=off"}, "serve", "--print-config", "--profile", "edge", "--send-buffer", "131072")
+	for _, line := range []string{
+		"SLUICE_PROFILE=edge\n", "AEP_BUFFER_BYTES=134217728\n", "SLUICE_SEND_BUFFER=131072\n", "GOGC=off\n", "GOMEMLIMIT=",
+	} {
+		if o.code != exitOK || !strings.Contains(o.stdout, line) || strings.Contains(o.stdout, "GOMEMLIMIT=off") {
+			t.Errorf("profile: exit %d, %q, no line %q in\n%s", o.code, o.stderr, line, o.stdout)
+		}
+	}
 	if o := run(t, nil, "serve", "--print-config"); !strings.Contains(o.stdout, "AEP_TOKEN=(unset)\n") {
 		t.Errorf("got\n%s", o.stdout)
 	}
@@ -171,6 +196,11 @@ func TestErrorLines(t *testing.T) {
 	f("R11 variable with line ends", "AEP_BUFFER: ", []string{"AEP_BUFFER=1\nx"}, "serve")
 	f("R11 flag", "AEP_PORT (--port): ", nil, "serve", "--port", "65536")
 	f("R11 print-config too", "AEP_MAX_BODY: ", []string{"AEP_MAX_BODY=0"}, "serve", "--print-config")
+	f("unknown profile", "SLUICE_PROFILE: \"x\" is not one of the known profiles: edge, large-node", []string{"SLUICE_PROFILE=x"}, "serve")
+	f("unknown profile of the flag", "SLUICE_PROFILE (--profile): \"x\" ", nil, "serve", "--profile", "x")
+	f("unknown profile with print-config", "SLUICE_PROFILE", nil, "serve", "--profile", "x", "--print-config")
+	f("GOGC that the runtime would ignore", "GOGC: ", []string{"GOGC=100%"}, "serve")
+	f("GOMEMLIMIT", "GOMEMLIMIT: ", []string{"GOMEMLIMIT=1GB"}, "serve")
 	f("R38 origins", "AEP_ORIGINS: ", []string{"AEP_ORIGINS=nonsense"}, "serve")
 	f("unknown flag", "prot", nil, "serve", "--prot", "1")
 	f("secret as a flag", "token", nil, "serve", "--token", "x")
@@ -253,6 +283,22 @@ func TestExposedWarning(t *testing.T) {
 	f(true, "AEP_HOST=192.0.2.1")
 	f(false, "AEP_HOST=unix:/run/s")
 	f(false, "AEP_HOST=0.0.0.0", "AEP_TOKEN_FILE="+tokenFile(t, "x"))
+}
+
+// Buffers that fill the memory limit are worth a warning, not more.
+func TestMemoryWarning(t *testing.T) {
+	f := func(want bool, args ...string) {
+		t.Helper()
+		o := run(t, nil, append([]string{"serve"}, args...)...)
+		if got := strings.Count(o.stderr, "level=WARN") == 1 && strings.Contains(o.stderr, "GOMEMLIMIT"); got != want ||
+			o.served == nil || !want && o.stderr != "" {
+			t.Errorf("%q: warning %v, want %v; stderr %q", args, got, want, o.stderr)
+		}
+	}
+	f(false)
+	f(false, "--profile=edge")
+	f(false, "--profile=large-node")
+	f(true, "--profile=edge", "--buffer-bytes=1073741824")
 }
 
 // A token file that others may read is worth a warning, not more.

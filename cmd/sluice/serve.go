@@ -44,7 +44,8 @@ With a token (commands to agents need one), and bound to every interface:
    AEP_TOKEN=secret sluice serve
    curl -N -H 'Authorization: Bearer secret' http://relay.example:8787/stream
 
-Each flag has a variable, named in brackets; the flag wins. Tokens come from
+Each flag has a variable, named in brackets; the flag wins. A profile gives
+what neither sets; GOGC and GOMEMLIMIT are variables only. Tokens come from
 AEP_TOKEN and the token file, never from the command line; all are valid.
 SIGHUP reads the token file again; clients that are connected stay.
 
@@ -117,6 +118,11 @@ func warn(log *slog.Logger, cfg config.Config) {
 	if cfg.Exposed() {
 		log.Warn("no token is set and the bind address is not loopback: anyone who reaches it may read and publish; "+
 			"set AEP_TOKEN, or bind loopback", "listen", strings.Join(cfg.ListenAddrs(), " "))
+	}
+	if cfg.MemoryTight() {
+		log.Warn("the replay buffers and the live window alone would fill the memory limit, and the collector would run "+
+			"without a pause: lower AEP_BUFFER_BYTES, or raise GOMEMLIMIT",
+			"buffer_bytes", cfg.BufferBytes, "memory_limit_bytes", cfg.MemoryLimitBytes)
 	}
 	if cfg.TokenFile == "" {
 		return

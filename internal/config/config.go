@@ -11,6 +11,12 @@ import (
 // Config holds every setting of the relay, validated and with defaults
 // filled in. It comes from [FromEnv]; the zero value is not usable.
 type Config struct {
+	// Profile is the name of the preset whose values stand for what is unset,
+	// "" for none. Preset has the names of the variables that got their value
+	// from it, in the order of reading; see [Config.FromPreset].
+	Profile string
+	Preset  []string
+
 	// Port is the TCP port, 0 to 65535; 0 asks the kernel for one.
 	Port int
 	// Host is the configured bind address: an IP address without brackets,
@@ -64,6 +70,16 @@ type Config struct {
 	Drain time.Duration
 	// Loops is the number of event loops; 0 means one per core.
 	Loops int
+	// SendBufferBytes is the kernel's send buffer of a connection that carries
+	// a stream, 16 KiB to 4 MiB.
+	SendBufferBytes int
+
+	// GCPercent is by how much the heap may grow between two collections, in
+	// percent of what is in use, at least 1, or GCOff. MemoryLimitBytes is what
+	// the Go runtime tries to stay under, at least 1, or NoMemoryLimit. The
+	// runtime took what the environment says by itself, before main.
+	GCPercent        int
+	MemoryLimitBytes int64
 
 	// LogFormat is "text" or "json".
 	LogFormat string
@@ -82,10 +98,13 @@ const (
 
 // FromEnv reads the configuration through lookup, which has the signature of
 // os.LookupEnv. The error is a [*VariableError] for the first variable that
-// is wrong (R11); it is one line and never holds a token.
+// is wrong (R11); it is one line and never holds a token. The values of the
+// profile stand for what lookup does not have, or has as an empty text.
 func FromEnv(lookup func(string) (string, bool)) (Config, error) {
 	r := reader{lookup: lookup}
+	profile := r.profile(EnvProfile) // before all that it may give
 	c := Config{
+		Profile:        profile,
 		Port:           r.number(EnvPort, 8787, 0, math.MaxUint16),
 		Host:           r.host(EnvHost),
 		Token:          NewSecret(r.text(EnvToken)),
@@ -109,6 +128,10 @@ func FromEnv(lookup func(string) (string, bool)) (Config, error) {
 	c.IngestBurst = r.number(EnvIngestBurst, 2*c.IngestRate, 0, limit.MaxBurst)
 	c.LogLevel = logLevels[r.choice(EnvLogLevel, "info", "debug", "warn", "error")]
 	c.AccessLog = r.choice(EnvAccessLog, "off", "on") == "on"
+	c.SendBufferBytes = r.number(EnvSendBuffer, 256<<10, minSendBuffer, maxSendBuffer)
+	c.GCPercent = r.gcPercent(EnvGCPercent)
+	c.MemoryLimitBytes = r.memory(EnvMemoryLimit)
+	c.Preset = r.given
 	c.checkEffect(&r)
 	if r.err != nil {
 		return Config{}, r.err

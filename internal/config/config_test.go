@@ -51,6 +51,10 @@ func TestDefaults(t *testing.T) {
 		Admin:          "127.0.0.1:8788",
 		LogFormat:      "text",
 		LogLevel:       slog.LevelInfo,
+
+		SendBufferBytes:  262_144,
+		GCPercent:        100,
+		MemoryLimitBytes: NoMemoryLimit,
 	}
 	if got := mustRead(t); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -71,7 +75,8 @@ func TestEveryVariableIsRead(t *testing.T) {
 		"AEP_MAX_FROM=5", "AEP_BUFFER_BYTES=6", "SLUICE_MAX_CONNS=7", "SLUICE_LOOPS=8",
 		"SLUICE_LOG_FORMAT=JSON", "SLUICE_LOG_LEVEL=Warn", "AEP_TOKEN_FILE=/run/tokens", "SLUICE_ADMIN=[::1]:9",
 		"SLUICE_MAX_CONNS_PER_IP=6", "SLUICE_INGEST_RATE=10", "SLUICE_INGEST_BURST=11", "SLUICE_DRAIN=12s",
-		"SLUICE_TRUSTED_PROXIES=10.1.2.3/8,::1", "SLUICE_ACCESS_LOG=On",
+		"SLUICE_TRUSTED_PROXIES=10.1.2.3/8,::1", "SLUICE_ACCESS_LOG=On", "SLUICE_SEND_BUFFER=16384", "GOGC=13",
+		"GOMEMLIMIT=14KiB", "SLUICE_PROFILE=edge",
 	)
 	if got.Token.Reveal() != "t0p" {
 		t.Error("token lost")
@@ -82,7 +87,8 @@ func TestEveryVariableIsRead(t *testing.T) {
 		BufferEvents: 1, MaxSessions: 2, MaxBodyBytes: 3, MaxBatchEvents: 4, MaxFrom: 5, BufferBytes: 6,
 		MaxConns: 7, Loops: 8, LogFormat: "json", LogLevel: slog.LevelWarn, TokenFile: "/run/tokens", Admin: "[::1]:9",
 		MaxConnsPerIP: 6, IngestRate: 10, IngestBurst: 11, Drain: 12 * time.Second,
-		TrustedProxies: []string{"10.0.0.0/8", "::1"}, AccessLog: true,
+		TrustedProxies: []string{"10.0.0.0/8", "::1"}, AccessLog: true, SendBufferBytes: 16384, GCPercent: 13,
+		MemoryLimitBytes: 14 << 10, Profile: "edge",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -131,6 +137,8 @@ func TestNumberErrors(t *testing.T) {
 		{EnvLoops, 0, maxLoops},
 		{EnvConnsPerIP, 0, math.MaxInt64},
 		{EnvIngestRate, 0, limit.MaxRate},
+		{EnvSendBuffer, minSendBuffer, maxSendBuffer},
+		{EnvGCPercent, 1, math.MaxInt32},
 	}
 	for _, n := range numbers {
 		for _, bad := range []string{
@@ -147,7 +155,7 @@ func TestNumberErrors(t *testing.T) {
 		}
 		mustRead(t, n.name+"="+strconv.Itoa(n.least))
 		mustRead(t, n.name+"="+strconv.FormatUint(n.most, 10))
-		mustRead(t, n.name+"=01")
+		mustRead(t, n.name+"=0"+strconv.Itoa(max(n.least, 1)))
 	}
 }
 
@@ -304,20 +312,22 @@ func TestVariablesMatchValues(t *testing.T) {
 		if c := v.Default[0]; c >= '0' && c <= '9' && values[i] != v.Default {
 			t.Errorf("%s: default is said to be %s and is %s", v.Env, v.Default, values[i])
 		}
-		if (v.Flag == "") != (v.Env == EnvToken) {
-			t.Errorf("%s: flag %q; secrets have none, all others have one", v.Env, v.Flag)
+		ours := strings.HasPrefix(v.Env, "AEP_") || strings.HasPrefix(v.Env, "SLUICE_")
+		if (v.Flag != "") != (ours && v.Env != EnvToken) {
+			t.Errorf("%s: flag %q; secrets and Go's own have none, all others have one", v.Env, v.Flag)
 		}
 	}
 }
 
 func FuzzFromEnv(f *testing.F) {
-	f.Add("8787", "[::1]", "https://a.example", "text", "127.0.0.1:1")
-	f.Add("-1", "a:1", "*,x", "", "off")
-	f.Add("600", "unix:/run/s", "", "on", ":0")
-	f.Fuzz(func(t *testing.T, number, host, list, word, admin string) {
+	f.Add("8787", "[::1]", "https://a.example", "text", "127.0.0.1:1", "16384", "448MiB")
+	f.Add("-1", "a:1", "*,x", "", "off", "off", "off")
+	f.Add("600", "unix:/run/s", "", "on", ":0", "1", "9223372036854775807B")
+	f.Fuzz(func(t *testing.T, number, host, list, word, admin, percent, memory string) {
 		c, err := FromEnv(env("AEP_PORT="+number, "AEP_MAX_BODY="+number, "AEP_HOST="+host, "AEP_ORIGINS="+list,
 			"SLUICE_LOG_LEVEL="+word, "SLUICE_ADMIN="+admin, "SLUICE_DRAIN="+number, "SLUICE_TRUSTED_PROXIES="+list,
-			"SLUICE_INGEST_RATE="+number, "AEP_TOKEN_FILE="+host))
+			"SLUICE_INGEST_RATE="+number, "AEP_TOKEN_FILE="+host, "GOGC="+percent, "SLUICE_SEND_BUFFER="+percent,
+			"GOMEMLIMIT="+memory))
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\r\n") {
 				t.Errorf("more than one line: %q", err)

@@ -4,7 +4,9 @@
 // [Variables]), the rules for reading them, the bind rules that follow from
 // them, and their printing with secrets masked. The command line is laid
 // over the environment by the caller's lookup function, so that flags and
-// variables go through the same checks.
+// variables go through the same checks. Below both lie the values of the
+// profile that SLUICE_PROFILE names (package profiles): they go through the
+// same checks too, and stand only for what is unset.
 //
 // It never opens a socket, never resolves a name, and never prints a token:
 // [Secret] has no formatting that shows its text (R15). It opens no file but

@@ -72,6 +72,7 @@ func (c Config) values() []string {
 		strconv.Itoa(c.MaxBatchEvents),
 		strconv.Itoa(c.MaxFrom),
 		bytes(c.BufferBytes),
+		c.Profile,
 		cmp.Or(c.Admin, adminOff),
 		strconv.Itoa(c.MaxConns),
 		strconv.Itoa(c.MaxConnsPerIP),
@@ -80,10 +81,21 @@ func (c Config) values() []string {
 		strings.Join(c.TrustedProxies, ","),
 		c.Drain.String(),
 		strconv.Itoa(c.Loops),
+		strconv.Itoa(c.SendBufferBytes),
 		c.LogFormat,
 		strings.ToLower(c.LogLevel.String()),
 		map[bool]string{false: "off", true: "on"}[c.AccessLog],
+		orOff(c.GCPercent, GCOff),
+		orOff(c.MemoryLimitBytes, NoMemoryLimit),
 	}
+}
+
+// orOff returns n in decimal, or off for the number that stands for none.
+func orOff[T int | int64](n, none T) string {
+	if n == none {
+		return gcOff
+	}
+	return strconv.FormatInt(int64(n), 10)
 }
 
 // String returns one NAME=value line per variable, secrets masked. Apart

@@ -43,6 +43,8 @@ var (
 // reader reads variables one by one and keeps the first error.
 type reader struct {
 	lookup func(string) (string, bool)
+	preset map[string]string // what stands for unset variables
+	given  []string          // the variables that preset gave
 	err    error
 }
 
@@ -53,9 +55,16 @@ func (r *reader) fail(env string, err error) {
 	}
 }
 
-// text returns the value of a variable; unset and empty are the same (R11).
+// text returns the value of a variable, or the preset's when it is unset or
+// empty, which are the same (R11).
 func (r *reader) text(env string) string {
-	s, _ := r.lookup(env)
+	if s, _ := r.lookup(env); s != "" {
+		return s
+	}
+	s := r.preset[env]
+	if s != "" && !slices.Contains(r.given, env) {
+		r.given = append(r.given, env)
+	}
 	return s
 }
 

@@ -1,7 +1,13 @@
 package config
 
-// Names of the variables, as the contract (R10, R38, R175) or this relay
-// (SLUICE_) defines them.
+import (
+	"strings"
+
+	"github.com/sluice-relay/sluice/profiles"
+)
+
+// Names of the variables, as the contract (R10, R38, R175), this relay
+// (SLUICE_) or the Go runtime (GO) defines them.
 const (
 	EnvPort        = "AEP_PORT"
 	EnvHost        = "AEP_HOST"
@@ -14,6 +20,7 @@ const (
 	EnvMaxBatch    = "AEP_MAX_BATCH"
 	EnvMaxFrom     = "AEP_MAX_FROM"
 	EnvBufferBytes = "AEP_BUFFER_BYTES"
+	EnvProfile     = "SLUICE_PROFILE"
 	EnvAdmin       = "SLUICE_ADMIN"
 	EnvMaxConns    = "SLUICE_MAX_CONNS"
 	EnvConnsPerIP  = "SLUICE_MAX_CONNS_PER_IP"
@@ -22,15 +29,18 @@ const (
 	EnvProxies     = "SLUICE_TRUSTED_PROXIES"
 	EnvDrain       = "SLUICE_DRAIN"
 	EnvLoops       = "SLUICE_LOOPS"
+	EnvSendBuffer  = "SLUICE_SEND_BUFFER"
 	EnvAccessLog   = "SLUICE_ACCESS_LOG"
 	EnvLogFormat   = "SLUICE_LOG_FORMAT"
 	EnvLogLevel    = "SLUICE_LOG_LEVEL"
+	EnvGCPercent   = "GOGC"
+	EnvMemoryLimit = "GOMEMLIMIT"
 )
 
 // Variable describes one setting for help texts and documents.
 type Variable struct {
 	Env     string // name in the environment
-	Flag    string // name on the command line; "" for a secret
+	Flag    string // name on the command line; "" for a secret or Go's own
 	Default string // as one would write it, or what stands for it
 	Usage   string // half a sentence
 }
@@ -50,6 +60,7 @@ func Variables() []Variable {
 		{EnvMaxBatch, "max-batch", "10000", "events in one NDJSON body"},
 		{EnvMaxFrom, "max-from", "as AEP_MAX_SESSIONS", "resume positions in one from array"},
 		{EnvBufferBytes, "buffer-bytes", "1073741824", "bytes kept for replay in all sessions together; 0 sets no bound"},
+		{EnvProfile, "profile", "none", "preset of tuning that stands for what is unset: " + strings.Join(profiles.Names(), ", ")},
 		{EnvAdmin, "admin", "127.0.0.1:8788", "host:port of metrics, profiles and readiness, or off"},
 		{EnvMaxConns, "max-conns", "0", "open connections; 0 derives it from the descriptor limit"},
 		{EnvConnsPerIP, "max-conns-per-ip", "0", "open connections of one client address; 0 sets no cap"},
@@ -58,8 +69,11 @@ func Variables() []Variable {
 		{EnvProxies, "trusted-proxies", "none", "comma list of the proxies whose X-Forwarded-For counts"},
 		{EnvDrain, "drain", "0s", "time over which a stop spreads the closes, as 30s or in seconds"},
 		{EnvLoops, "loops", "0", "event loops; 0 makes one per core"},
+		{EnvSendBuffer, "send-buffer", "262144", "bytes of the kernel's send buffer of a stream, 16384 to 4194304"},
 		{EnvLogFormat, "log-format", "text", "text or json"},
 		{EnvLogLevel, "log-level", "info", "debug, info, warn or error"},
 		{EnvAccessLog, "access-log", "off", "on logs each request"},
+		{EnvGCPercent, "", "100", "growth of the heap between two collections in percent, or off"},
+		{EnvMemoryLimit, "", "off", "memory that the Go runtime tries to stay under, as 1600MiB"},
 	}
 }

@@ -119,10 +119,11 @@ func New(cfg config.Config, log *slog.Logger) (*Relay, error) {
 	})
 
 	r.server, err = netloop.New(netloop.Config{
-		Addrs:    cfg.ListenAddrs(),
-		Loops:    cfg.Loops,
-		MaxConns: cfg.MaxConns,
-		Log:      log,
+		Addrs:           cfg.ListenAddrs(),
+		Loops:           cfg.Loops,
+		MaxConns:        cfg.MaxConns,
+		SendBufferBytes: cfg.SendBufferBytes,
+		Log:             log,
 	}, loop.SystemClock{}, r.accept)
 	if err != nil {
 		return nil, err

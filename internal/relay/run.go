@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/admin"
@@ -42,6 +44,7 @@ func (r *Relay) reload() {
 // where the relay listens to stdout (R12). It returns nil after a complete
 // shutdown.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, stdout io.Writer, ctl Control) error {
+	tuneCollector(cfg, log)
 	r, err := New(cfg, log)
 	if err != nil {
 		return err
@@ -70,6 +73,20 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger, stdout io.Wri
 			}
 			return r.Err()
 		}
+	}
+}
+
+// tuneCollector hands the profile's values to the Go runtime, for the whole
+// process. Those of the environment it took by itself before main.
+func tuneCollector(cfg config.Config, log *slog.Logger) {
+	if cfg.FromPreset(config.EnvGCPercent) {
+		debug.SetGCPercent(cfg.GCPercent)
+	}
+	if cfg.FromPreset(config.EnvMemoryLimit) {
+		debug.SetMemoryLimit(cfg.MemoryLimitBytes)
+	}
+	if cfg.Profile != "" {
+		log.Info("profile", "name", cfg.Profile, "gives", strings.Join(cfg.Preset, " "))
 	}
 }
 
