@@ -96,7 +96,7 @@ func load(t *testing.T) graph {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && skipped(entry.Name()):
+		case entry.IsDir() && (skipped(entry.Name()) || ownModule(tree, file)):
 			return fs.SkipDir
 		case entry.IsDir() || path.Ext(file) != ".go":
 			return nil
@@ -111,6 +111,13 @@ func load(t *testing.T) graph {
 		t.Fatal(err)
 	}
 	return g
+}
+
+// ownModule tells whether dir, which is not the root, is a module of its own:
+// its imports are its own affair.
+func ownModule(tree fs.FS, dir string) bool {
+	_, err := fs.Stat(tree, path.Join(dir, "go.mod"))
+	return err == nil && dir != "."
 }
 
 // addFile adds the imports of one file, named relative to the module.

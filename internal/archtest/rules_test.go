@@ -65,7 +65,8 @@ var homes = func() map[string]home {
 	jsonCodecs := home{code: []string{"codec/aep", "codec/aepws", "codec/syncwire", protocols}}
 	m := map[string]home{
 		gnet:                                  {code: []string{"engine/netloop"}},
-		"golang.org/x/sys":                    {code: []string{"engine/netloop"}},
+		"golang.org/x/sys":                    {code: []string{"engine/netloop", "bench/load"}},
+		"github.com/go-analyze/charts":        {code: []string{"bench/report"}},
 		"github.com/valyala/fasthttp":         {code: []string{"codec/http1"}},
 		"github.com/gobwas/ws":                {code: []string{"codec/wsframe"}, tests: []string{"internal", "engine/serve"}},
 		"github.com/gobwas/httphead":          {code: []string{"codec/wsframe"}},
