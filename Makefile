@@ -14,9 +14,14 @@ TIMEOUT  ?= 10m
 SLUICE_SOAK   ?= 10m
 STALLED_PAIRS ?= 7
 
-# The fan-out benchmark that "make profile" records.
-PROFILE_PKG   ?= ./engine/fanout
-PROFILE_BENCH ?= Pass
+# What the suite runs: "make bench ONLY=fanout-ws-10k ROUNDS=5".
+ONLY   ?=
+ROUNDS ?= 0
+BENCH_OUT ?= bench/out
+
+# What the compiler is told of the relay's hot paths; "make profile" makes it
+# anew, and with "make build PGO=off" it is left out.
+PGO ?= $(CURDIR)/profiles/pgo/relay.pgo
 
 # A release archive has no git directory: then the binary says "dev".
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -36,11 +41,14 @@ run: build ## build and run the relay: bin/sluice serve
 # Static, without paths of the machine that builds it. The version goes in by
 # the linker, so that building asks nothing of git.
 .PHONY: build
-build: ## build bin/sluice
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.buildVersion=$(VERSION)' -o bin/sluice ./cmd/sluice
-	@if [ -d cmd/sluicebench ]; then \
-		set -x; CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/sluicebench ./cmd/sluicebench; \
-	fi
+build: ## build bin/sluice and bin/sluicebench
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -pgo='$(PGO)' -ldflags '-X main.buildVersion=$(VERSION)' -o bin/sluice ./cmd/sluice
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/sluicebench ./cmd/sluicebench
+
+# A module of its own, so that the relay's go.mod has nothing of them.
+.PHONY: rivals
+rivals: ## build bin/benchrivals, the servers that the suite compares with
+	cd bench/rivals && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../../bin/benchrivals .
 
 .PHONY: test
 test: ## run all tests
@@ -90,7 +98,19 @@ fuzz: ## run each fuzz target for FUZZTIME
 	done
 
 .PHONY: bench
-bench: ## run the benchmarks matching BENCH
+bench: build rivals ## run the benchmark suite beside its rivals (15 minutes)
+	bin/sluicebench run --out '$(BENCH_OUT)' --revision '$(VERSION)' --rounds $(ROUNDS) $(ONLY:%=--only '%')
+
+.PHONY: bench-quick
+bench-quick: build rivals ## a smoke of the suite: everything works, no figure counts
+	bin/sluicebench run --quick --out '$(BENCH_OUT)/quick' --revision '$(VERSION)'
+
+.PHONY: test-rivals
+test-rivals: ## vet and test the rivals
+	cd bench/rivals && $(GO) vet ./... && $(GO) test -timeout $(TIMEOUT) ./...
+
+.PHONY: microbench
+microbench: ## run the functions' own benchmarks matching BENCH
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -timeout $(TIMEOUT) $(PKG)
 
 # The test has no time limit of its own: it ends by itself, some minutes after
@@ -124,12 +144,11 @@ conformance: build ## run the public live checker against bin/sluice (needs Node
 	else exit 1; fi
 
 .PHONY: profile
-profile: ## record a CPU profile of the fan-out benchmark into profiles/out
-	@mkdir -p profiles/out
-	$(GO) test -run '^$$' -bench '$(PROFILE_BENCH)' -benchmem -benchtime $(BENCHTIME) \
-		-cpuprofile profiles/out/fanout.cpu.pprof -o profiles/out/fanout.test $(PROFILE_PKG) >profiles/out/fanout.txt
-	@cat profiles/out/fanout.txt
-	$(GO) tool pprof -top -nodecount 25 profiles/out/fanout.test profiles/out/fanout.cpu.pprof
+profile: build ## record CPU, heap, lock and wait profiles and refresh the PGO input
+	bin/sluicebench profile --out profiles/out $(ONLY:%=--only '%')
+	@mkdir -p profiles/pgo
+	$(GO) tool pprof -proto -output profiles/pgo/relay.pgo profiles/out/*.cpu.pprof
+	$(GO) tool pprof -top -nodecount 25 bin/sluice profiles/pgo/relay.pgo
 
 .PHONY: cover
 cover: ## test coverage per function, into coverage.out

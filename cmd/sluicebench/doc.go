@@ -1,9 +1,15 @@
-// Command sluicebench puts the relay's parts in front of outside judges.
+// Command sluicebench measures the relay beside its rivals, and puts its parts
+// in front of outside judges.
 //
-//	sluicebench echo   serve WebSocket echo through the relay's own code
+//	sluicebench run      run the benchmark suite
+//	sluicebench list     list its scenarios
+//	sluicebench report   render the report of a run again
+//	sluicebench compare  show what changed between two runs
+//	sluicebench profile  record profiles of the relay under the suite's loads
+//	sluicebench echo     serve WebSocket echo through the relay's own code
 //
 // It owns its command line, the signals and the exit code, and nothing else:
-// what the commands do is done by the packages below internal.
+// what the commands do is done by the packages below internal and bench.
 //
 // Exit codes: 0 after an orderly end, 1 when a command failed or connections
 // did not close in time, 2 when the command line is wrong. An error is one line

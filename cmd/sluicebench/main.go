@@ -49,13 +49,15 @@ func (a *app) main(ctx context.Context, args []string) int {
 func (a *app) command() *cli.Command {
 	return &cli.Command{
 		Name:            "sluicebench",
-		Usage:           "put the relay's parts in front of judges and load",
+		Usage:           "measure the relay, and put it in front of judges",
 		Writer:          a.stdout,
 		ErrWriter:       a.stderr,
 		HideHelpCommand: true,
 		OnUsageError:    onUsageError,
 		ExitErrHandler:  func(context.Context, *cli.Command, error) {}, // main reports
-		Commands:        []*cli.Command{a.echoCommand()},
+		Commands: []*cli.Command{
+			a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.echoCommand(),
+		},
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if name := cmd.Args().First(); name != "" {
 				return usageError{fmt.Errorf("unknown command %q: see sluicebench --help", name)}

@@ -6,11 +6,13 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sluice-relay/sluice/bench/report"
 	"github.com/sluice-relay/sluice/internal/relaytest"
 )
 
@@ -58,6 +60,22 @@ func TestCommandLine(t *testing.T) {
 	f("echo --listen 127.0.0.1:0", exitOK, "sluicebench echo listening on 127.0.0.1:", "")
 	f("echo --listen 127.0.0.1:0 --limit 1", exitOK, "listening on", "")
 
+	f("list", exitOK, "fanout-ws-10k ", "")
+	f("list", exitOK, "    fanout-ws-10k-sat ", "")
+	f("run --help", exitOK, "--quick", "")
+	f("profile --help", exitOK, "--length", "")
+
+	f("list all", exitUsage, "", "takes no argument")
+	f("run fanout-ws-1k", exitUsage, "", "takes no argument")
+	f("run --only nothing --relay "+os.Args[0]+" --rivals= --out "+t.TempDir(), exitUsage, "", "nothing to run")
+	f("run --relay /nonexistent --rivals= --out "+t.TempDir(), exitFailed, "", "no such file")
+	f("profile --length 10ms", exitUsage, "", "less than 1s")
+	f("profile x", exitUsage, "", "takes no argument")
+	f("report", exitUsage, "", "takes FILE")
+	f("report /nonexistent", exitFailed, "", "no such file")
+	f("compare x", exitUsage, "", "takes OLD NEW")
+	f("compare /nonexistent /nonexistent", exitFailed, "", "no such file")
+
 	f("nothing", exitUsage, "", `unknown command "nothing"`)
 	f("--nothing", exitUsage, "", "nothing")
 	f("echo --nothing", exitUsage, "", "see sluicebench echo --help")
@@ -67,6 +85,30 @@ func TestCommandLine(t *testing.T) {
 	f("echo --listen 127.0.0.1:0 --limit -1", exitUsage, "", "message limit")
 	f("echo --listen 127.0.0.1:0 --limit 268435457", exitUsage, "", "message limit")
 	f("echo --limit many", exitUsage, "", "many")
+}
+
+// TestReport: a run is rendered again next to its results, and compared.
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	results := filepath.Join(dir, resultsFile)
+	r := &report.Report{Format: report.Format, Suite: report.SuiteFull, Results: []report.Result{{
+		Scenario: report.FanoutWS1kOne, Title: "1000 consumers", Target: report.TargetSluice, Round: 1, Consumers: 1000,
+		Events: 10, Deliveries: 10_000, Wall: time.Second, ServerCPU: 50 * time.Millisecond,
+	}}}
+	if err := report.WriteFile(results, r); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := run(t, "report", results)
+	if code != exitOK || !strings.Contains(out, "| Scenario |") || !strings.Contains(out, "not measured") {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, markdownFile))
+	if err != nil || !strings.Contains(string(text), "1000 consumers") {
+		t.Errorf("%v, %.200q", err, text)
+	}
+	if code, out, errs := run(t, "compare", results, results); code != exitOK || !strings.Contains(out, report.FanoutWS1kOne) {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
 }
 
 // TestAddressInUse: an address that is taken is no error of the command line.
