@@ -19,9 +19,9 @@ const (
 // shape makes the texts of a load's events: event e belongs to session
 // e % sessions. Immutable.
 type shape struct {
-	text               []byte // of event 0
-	id, session, seq   int    // offsets of their digits in text
-	sessions, firstSeq int
+	text             []byte // of event 0
+	id, session, seq int    // offsets of their digits in text
+	sessions         int
 }
 
 // newShape returns the shape of events of sizeBytes each.
