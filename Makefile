@@ -145,6 +145,7 @@ conformance: build ## run the public live checker against bin/sluice (needs Node
 
 .PHONY: profile
 profile: build ## record CPU, heap, lock and wait profiles and refresh the PGO input
+	rm -f profiles/out/*.pprof
 	bin/sluicebench profile --out profiles/out $(ONLY:%=--only '%')
 	@mkdir -p profiles/pgo
 	$(GO) tool pprof -proto -output profiles/pgo/relay.pgo profiles/out/*.cpu.pprof
