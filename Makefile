@@ -14,7 +14,7 @@ TIMEOUT  ?= 10m
 SLUICE_SOAK   ?= 10m
 STALLED_PAIRS ?= 7
 
-# What the suite runs: "make bench ONLY=fanout-ws-10k ROUNDS=5".
+# What the suite runs: "make bench ONLY=fanout-ws-10k-* ROUNDS=5".
 ONLY   ?=
 ROUNDS ?= 0
 BENCH_OUT ?= bench/out

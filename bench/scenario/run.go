@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/sluice-relay/sluice/bench/load"
@@ -102,9 +101,6 @@ func (r *runner) run(ctx context.Context) (err error) {
 		return err
 	}
 	for _, l := range s.Loads {
-		if slices.Contains(l.Not, r.step.target) {
-			continue
-		}
 		if err := r.load(ctx, l); err != nil {
 			return fmt.Errorf("%s: %w", l.Name, err)
 		}
@@ -176,7 +172,7 @@ func (r *runner) finish(err error) []report.Result {
 		note += "; the server has ended: " + r.server.log.String()
 	}
 	for _, l := range r.step.s.Loads {
-		if l.Name == "" || r.has(l.Name) || slices.Contains(l.Not, r.step.target) {
+		if l.Name == "" || r.has(l.Name) {
 			continue
 		}
 		res := r.result(l)

@@ -75,7 +75,6 @@ func miniatures() (suite []Scenario, deliveries map[string]int64) {
 			one,
 			{Name: "sat", SizeBytes: small, Events: 64, Warmup: 32, Window: 32, Batch: 32},
 			{Name: "paced", SizeBytes: large, Events: 20, Rate: 200},
-			{Name: "not", SizeBytes: usual, Events: 1, Not: []string{sluice}},
 		}},
 		{Name: "sse", Kind: load.SSE, Consumers: 20, Loads: with("sse")},
 		{Name: "filters", Consumers: 20, Filters: 10, Loads: with("filters")},

@@ -78,8 +78,6 @@ type Load struct {
 	// Lines is how many events a request of an ingest load has, Conns the
 	// number of its connections.
 	Lines, Conns int
-	// Not lists targets that this load says nothing about.
-	Not []string
 
 	watched bool // by Options.During
 }

@@ -60,7 +60,7 @@ func TestCommandLine(t *testing.T) {
 	f("echo --listen 127.0.0.1:0", exitOK, "sluicebench echo listening on 127.0.0.1:", "")
 	f("echo --listen 127.0.0.1:0 --limit 1", exitOK, "listening on", "")
 
-	f("list", exitOK, "fanout-ws-10k ", "")
+	f("list", exitOK, "fanout-ws-10k-one ", "")
 	f("list", exitOK, "    fanout-ws-10k-sat ", "")
 	f("run --help", exitOK, "--quick", "")
 	f("profile --help", exitOK, "--length", "")

@@ -25,12 +25,12 @@ const profileHelp = `Runs loads of the suite against the relay and records its C
 wait profiles meanwhile, one file each, as LOAD.cpu.pprof and so on.
 
    sluicebench profile --out profiles/out
-   sluicebench profile --only fanout-ws-10k --length 20s
+   sluicebench profile --only fanout-ws-10k-one --length 20s
    go tool pprof -http=: bin/sluice profiles/out/fanout-ws-1k-one.cpu.pprof`
 
 // profiled are the scenarios whose profiles stand for the relay's work as a
 // whole: what the compiler is told of is merged from them.
-var profiled = []string{"fanout-ws-1k", "fanout-sse-1k", "filters-10k", "ceilings-mixed", "ingest"}
+var profiled = []string{"fanout-ws-1k-*", "fanout-sse-1k-one", "filters-10k", "ceilings-mixed", "ingest"}
 
 // profileCommand records profiles.
 func (a *app) profileCommand() *cli.Command {

@@ -41,7 +41,7 @@ results.json, report.md and plots in the directory of --out, the table of goals
 to standard output.
 
    sluicebench run --out bench/out
-   sluicebench run --only 'fanout-ws-10k' --targets sluice,floor --rounds 5
+   sluicebench run --only 'fanout-ws-10k-*' --targets sluice,floor --rounds 5
 
 The exit code is 1 when an event was lost, repeated or out of order at the
 relay, or when a load failed. Missing a goal is no failure.`

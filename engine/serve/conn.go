@@ -91,6 +91,8 @@ func (c *Conn) unlink() {
 // OnData implements loop.Handler.
 func (c *Conn) OnData(p []byte) {
 	c.w.loop.ReadMail()
+	c.w.reading = true
+	defer c.w.inputDone()
 	switch {
 	case c.out.Dead():
 		// Nothing can be answered any more; what is held would be overtaken.

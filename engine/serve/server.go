@@ -109,6 +109,8 @@ type Worker struct {
 	dateText []byte
 	dateAt   int64
 	serving  bool // Handler.Serve runs: its head lies in heads
+	reading  bool // OnData of a connection runs
+	after    func()
 	stopping bool
 	stats    Stats
 
@@ -168,6 +170,28 @@ func (w *Worker) Conns() int64 { return w.conns.Load() }
 
 // Loop returns the worker's loop. Any goroutine.
 func (w *Worker) Loop() *loop.Loop { return w.loop }
+
+// AfterInput calls f once the input that a connection is being read for has been
+// worked off, or at once when there is none. Of several calls for one input the
+// last one counts, so that a protocol does once for all messages of a read what
+// need not be done for each. Loop only.
+func (w *Worker) AfterInput(f func()) {
+	if w.reading {
+		w.after = f
+		return
+	}
+	f()
+}
+
+// inputDone ends what AfterInput speaks of, also when the input's handler
+// panicked.
+func (w *Worker) inputDone() {
+	w.reading = false
+	if f := w.after; f != nil {
+		w.after = nil
+		f()
+	}
+}
 
 // Set returns the loop's fan-out state.
 func (w *Worker) Set() *fanout.Set { return w.set }

@@ -231,10 +231,12 @@ func (k *socket) onEvent(msg []byte) {
 func (k *socket) take(ev *aep.Event) (taken bool) {
 	if k.s.ingest(ev) {
 		k.s.ingested.Add(1)
-		k.s.ring()
+		// Rung for each event of a read, another loop would begin with the first
+		// of them, and write once more to each of its consumers.
+		k.w.AfterInput(k.w.ring)
 		return true
 	}
-	k.s.ring()
+	k.w.AfterInput(k.w.ring)
 	k.peer.Hold()
 	k.s.whenRoom(k.w, func() {
 		// What was admitted goes in, also when its sender has gone.

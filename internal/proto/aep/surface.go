@@ -66,6 +66,7 @@ type worker struct {
 	scanner aep.Scanner
 	hello   lastHello
 	filter  lastFilter
+	ring    func()     // Surface.ring
 	room    []func()   // wait for room in the log
 	retry   loop.Timer // looks for room while some wait
 }
@@ -84,7 +85,7 @@ func New(cfg Config) *Surface {
 func (s *Surface) Attach(workers []*serve.Worker) {
 	s.workers = make([]*worker, len(workers))
 	for _, w := range workers {
-		own := &worker{Worker: w}
+		own := &worker{Worker: w, ring: s.ring}
 		own.retry.Fire = func() { s.takeRoom(own) }
 		s.workers[w.Loop().ID] = own
 		w.Set().OnProgress = s.onProgress
