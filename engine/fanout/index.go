@@ -40,6 +40,7 @@ type place struct {
 // the loop.
 type index struct {
 	byKey map[uint64][]place
+	maybe sieve // of the keys of byKey
 	scan  []place
 	keys  []uint64 // scratch
 
@@ -72,6 +73,9 @@ func (x *index) add(f *filed, candidates [][]uint64) {
 	for i, k := range f.keys {
 		f.at[i] = len(x.byKey[k])
 		x.byKey[k] = append(x.byKey[k], place{f, i})
+		if f.at[i] == 0 && !x.maybe.add(k) {
+			x.maybe.fill(x.byKey)
+		}
 	}
 }
 
@@ -85,6 +89,9 @@ func (x *index) remove(f *filed) {
 			x.byKey[k] = b
 		} else {
 			delete(x.byKey, k)
+			if x.maybe.drop(); len(x.byKey) == 0 {
+				x.byKey, x.maybe = nil, sieve{}
+			}
 		}
 	}
 }
@@ -109,6 +116,9 @@ func (x *index) match(e *stream.Entry) {
 	if len(x.byKey) > 0 {
 		x.keys = e.Event.AppendKeys(x.keys[:0])
 		for _, k := range x.keys {
+			if !x.maybe.has(k) {
+				continue
+			}
 			for _, p := range x.byKey[k] {
 				x.try(e, p.f)
 			}
