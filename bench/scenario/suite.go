@@ -227,7 +227,7 @@ func idle() []Scenario {
 	one := func(name, title string, kind load.Kind, targets ...string) Scenario {
 		return Scenario{
 			Name: name, Kind: kind, Consumers: 10_000, Rounds: 2, Targets: targets, Once: targets[1:],
-			Settle: 2 * time.Second,
+			Settle: 4 * time.Second,
 			Loads:  []Load{{Name: name, Title: title, Kind: Idle}},
 		}
 	}
