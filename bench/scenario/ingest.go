@@ -8,7 +8,7 @@ import (
 )
 
 // ingestSessions is how many sessions the posted events belong to.
-const ingestSessions = 50
+const ingestSessions = 10
 
 // ingest posts events of which each is new. Unlike with a fan-out, the kernel
 // and the socket are a small part of what it costs.

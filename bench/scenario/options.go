@@ -91,6 +91,7 @@ func (o *Options) planGroup(steps []step, group []Scenario) []step {
 			for _, t := range s.Targets {
 				switch {
 				case round > 1 && slices.Contains(s.Once, t):
+				case round%2 == 0 && slices.Contains(s.Alternate, t):
 				case len(o.Targets) > 0 && !slices.Contains(o.Targets, t):
 				case o.Rivals == "" && t != report.TargetSluice:
 				default:

@@ -52,6 +52,9 @@ func run(ctx context.Context, o Options, suite []Scenario) ([]report.Result, err
 		}
 		missing[s.target] = errors.Is(err, ErrUnavailable)
 		results = append(results, r.finish(err)...)
+		if s.round == 1 && s.target == s.s.Targets[0] {
+			results = append(results, s.s.absent()...)
+		}
 		if err != nil && s.target == report.TargetSluice {
 			failed = errors.Join(failed, fmt.Errorf("%w: %s: %w", ErrFailed, s.s.Name, err))
 		}
@@ -59,6 +62,18 @@ func run(ctx context.Context, o Options, suite []Scenario) ([]report.Result, err
 		o.tell(at)
 	}
 	return results, failed
+}
+
+// absent returns a result for each target that there is none of.
+func (s *Scenario) absent() (results []report.Result) {
+	for target, why := range s.Absent {
+		for _, l := range s.Loads {
+			results = append(results, report.Result{
+				Scenario: l.Name, Title: l.Title, Target: target, Round: 1, Skipped: true, Note: why,
+			})
+		}
+	}
+	return results
 }
 
 func (o *Options) tell(s Step) {

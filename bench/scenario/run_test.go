@@ -89,6 +89,7 @@ func miniatures() (suite []Scenario, deliveries map[string]int64) {
 	for i := range suite {
 		suite[i].Targets, suite[i].Rounds = []string{sluice}, 1
 	}
+	suite[1].Absent = map[string]string{"nobody": "there is none"}
 	return suite, map[string]int64{
 		"one": 400, "sat": 1280, "paced": 400, "sse": 400, "filters": 40, "filters-sse": 40, "ceilings": 400,
 		"ceilings-sse": 400, "stalled": 400, "herd": 20 * 80, "ingest": 0, "idle": 0,
@@ -102,8 +103,15 @@ func TestMiniatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	absent := 0
 	for i := range results {
 		r := &results[i]
+		if r.Target == "nobody" {
+			if absent++; !r.Skipped || r.Note != "there is none" || r.Scenario != "sse" {
+				t.Errorf("who is absent: %+v", r)
+			}
+			continue
+		}
 		n, known := want[r.Scenario]
 		if !known || r.Deliveries != n || r.Wrong() != 0 || r.Skipped || r.ConnsLost != 0 {
 			t.Errorf("%s: %+v, want %d deliveries", r.Scenario, r, n)
@@ -118,6 +126,9 @@ func TestMiniatures(t *testing.T) {
 		if (r.Scenario == "herd") != (r.Probe != nil) {
 			t.Errorf("%s: probe %+v", r.Scenario, r.Probe)
 		}
+	}
+	if absent != 1 {
+		t.Errorf("%d results of who is absent", absent)
 	}
 	if len(want) > 0 {
 		t.Errorf("no result of %v", want)

@@ -37,6 +37,11 @@ type Scenario struct {
 	// Once lists targets that are measured in the first round only, because
 	// they take long and no goal depends on them.
 	Once []string
+	// Alternate lists targets that are measured in every second round, the
+	// first one included, because they take long.
+	Alternate []string
+	// Absent has targets that there are none of, and why: a goal speaks of them.
+	Absent map[string]string
 	// Rounds is how often the scenario is run against each target.
 	Rounds int
 	// Settle is how long the connections stand idle before their memory is

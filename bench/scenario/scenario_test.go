@@ -125,6 +125,7 @@ func TestRequests(t *testing.T) {
 func TestPlan(t *testing.T) {
 	suite := []Scenario{
 		{Name: "a", Targets: []string{sluice, floor, "gws"}, Once: []string{"gws"}, Rounds: 2, Quick: true},
+		{Name: "alt", Targets: []string{"gws"}, Alternate: []string{"gws"}, Rounds: 4},
 		{Name: "ab", Targets: []string{sluice}, Rounds: 1, Loads: []Load{{Events: 9, Warmup: 1}}},
 		{Name: "x", Group: "g", Targets: []string{sluice}, Rounds: 2},
 		{Name: "y", Group: "g", Targets: []string{sluice}, Rounds: 2},
@@ -140,7 +141,8 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%+v: %q, %v, want %q", o, got, err, want)
 		}
 	}
-	f(Options{Rivals: "r"}, "a sluice 1", "a floor 1", "a gws 1", "a sluice 2", "a floor 2", "ab sluice 1",
+	f(Options{Rivals: "r", Only: []string{"alt"}}, "alt gws 1", "alt gws 3")
+	f(Options{Rivals: "r", Only: []string{"a", "ab", "x", "y"}}, "a sluice 1", "a floor 1", "a gws 1", "a sluice 2", "a floor 2", "ab sluice 1",
 		"x sluice 1", "y sluice 1", "x sluice 2", "y sluice 2")
 	f(Options{}, "a sluice 1", "a sluice 2", "ab sluice 1", "x sluice 1", "y sluice 1", "x sluice 2", "y sluice 2")
 	f(Options{Quick: true, Rivals: "r"}, "a sluice 1", "a floor 1", "a gws 1")
