@@ -9,10 +9,8 @@ BENCHTIME ?= 1s
 COUNT    ?= 10
 TIMEOUT  ?= 10m
 
-# How long "make soak" runs, and how many pairs of rounds "make bench-stalled"
-# measures.
-SLUICE_SOAK   ?= 10m
-STALLED_PAIRS ?= 7
+# How long "make soak" runs.
+SLUICE_SOAK ?= 10m
 
 # What the suite runs: "make bench ONLY=fanout-ws-10k-* ROUNDS=5".
 ONLY   ?=
@@ -118,10 +116,6 @@ microbench: ## run the functions' own benchmarks matching BENCH
 .PHONY: soak
 soak: ## churn, stalls, faults and restarts for SLUICE_SOAK, every view checked
 	SLUICE_SOAK='$(SLUICE_SOAK)' $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./internal/faults
-
-.PHONY: bench-stalled
-bench-stalled: ## 200 healthy consumers with and without 20 stalled ones beside them
-	$(GO) test -run '^$$' -bench '^BenchmarkStalled$$' -benchtime '$(STALLED_PAIRS)x' -timeout $(TIMEOUT) ./internal/faults
 
 # Both revisions are measured by the same command on the same machine.
 .PHONY: benchcmp

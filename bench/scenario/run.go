@@ -93,6 +93,7 @@ type runner struct {
 	baseRSS int64 // of the server without connections
 	idleRSS int64 // with all of them
 	events  int   // published so far
+	ended   bool  // the server was gone before it was stopped
 	results []report.Result
 }
 
@@ -104,7 +105,10 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if r.server, err = start(ctx, r.o, r.t, env); err != nil {
 		return err
 	}
-	defer r.server.stop()
+	defer func() {
+		r.ended = !r.server.alive()
+		r.server.stop()
+	}()
 	if r.client, err = load.New(load.Options{Addr: r.server.addr, Timeout: connectPatience, AllAtOnce: s.Herd}); err != nil {
 		return err
 	}
@@ -183,7 +187,7 @@ func (r *runner) finish(err error) []report.Result {
 		return r.results
 	}
 	note := err.Error()
-	if r.server != nil && !r.server.alive() {
+	if r.ended {
 		note += "; the server has ended: " + r.server.log.String()
 	}
 	for _, l := range r.step.s.Loads {

@@ -84,7 +84,7 @@ func fanOut(kind load.Kind, n, events, bursts, rounds int) []Scenario {
 		one.Targets, one.Once = one.Targets[:1], nil
 		sat.Targets, sat.Once = sat.Targets[:1], nil
 	case n == 10_000: // goals depend on it
-		one.Rounds, sat.Rounds, sat.Once, sat.Alternate = 5, 5, nil, joined
+		one.Rounds, sat.Rounds, sat.Once, sat.Alternate = 7, 7, nil, joined
 	case n == 19_000:
 		one.Targets, one.Once = one.Targets[:3], nil
 		sat.Targets, sat.Once = sat.Targets[:2], nil
