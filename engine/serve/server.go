@@ -232,6 +232,17 @@ func (w *Worker) TellPeers(count int) {
 	}
 }
 
+// RequestsLeft returns how many connections have a request in flight, or may
+// still get one, and are no peers.
+func (w *Worker) RequestsLeft() (left int) {
+	for c := w.first; c != nil; c = c.next {
+		if c.phase == phaseHTTP {
+			left++
+		}
+	}
+	return left
+}
+
 // PeersLeft returns how many peers were not told yet.
 func (w *Worker) PeersLeft() (left int) {
 	for c := w.first; c != nil; c = c.next {

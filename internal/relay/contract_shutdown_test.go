@@ -209,6 +209,39 @@ func finishesRequests(t *testing.T) {
 	drained(t, done)
 }
 
+// TestR463BeforeStreams: what a request in flight brings still reaches the
+// streams, and one that comes to its end after them is not acknowledged: nobody
+// would ever get its events.
+func TestR463BeforeStreams(t *testing.T) { rounds(t, servesRequestsFirst) }
+
+func servesRequestsFirst(t *testing.T) {
+	f := startRelay(t, nil)
+	s := f.stream(t, "", relaytest.StreamOptions{})
+	event := relaytest.Event{Session: "s"}.JSON()
+	soon, late := f.raw(t, 0), f.raw(t, 0)
+	head, body, _ := strings.Cut(f.postRequest(jsonType, event, "Expect: 100-continue"), "\r\n\r\n")
+	for _, c := range []*relaytest.Conn{soon, late} {
+		if r := answer(t, c, "POST", head+"\r\n\r\n"); r.Status != 100 {
+			t.Fatal(r.Status)
+		}
+	}
+	done := f.stopping(t)
+	if r := answer(t, soon, "POST", body); r.Status != 202 {
+		t.Errorf("request in flight: %d", r.Status)
+	}
+	if got := s.event().Data; got != event {
+		t.Errorf("the stream has %q", got)
+	}
+	if b := s.block(); b.Raw != ": shutting-down" {
+		t.Errorf("block %q, want : shutting-down", b.Raw)
+	}
+	s.ended()
+	if r := answer(t, late, "POST", body); r.Status != 503 || r.Header.Get("Retry-After") == "" {
+		t.Errorf("after the streams have ended: %d, Retry-After %q", r.Status, r.Header.Get("Retry-After"))
+	}
+	drained(t, done)
+}
+
 // TestR464Limit: a request that is still coming 5 s after the signal makes the
 // shutdown fail; its connection is closed then.
 func TestR464Limit(t *testing.T) {

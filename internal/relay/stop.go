@@ -18,6 +18,10 @@ const (
 	stopTime = 5 * time.Second
 	// drainStep is how often peers are told during a drain window.
 	drainStep = 50 * time.Millisecond
+	// requestTime is how long streams wait for requests in flight, so that they
+	// still get what those bring. It is less than what a silent request has.
+	requestTime = time.Second
+	requestStep = 5 * time.Millisecond
 )
 
 // ErrNotDrained tells that connections were still open when the time for an
@@ -25,9 +29,10 @@ const (
 var ErrNotDrained = errors.New("relay: connections were still open at the end of the drain time")
 
 // Shutdown ends the relay in an orderly way (R460 to R464): it turns unready,
-// stops accepting, tells streams and sockets, spread evenly over the drain
-// window, lets requests in flight finish, and closes what is left 5 s after
-// that, or when ctx ends, with ErrNotDrained. Later calls wait for the first and
+// stops accepting, lets requests in flight finish for a second, tells streams and
+// sockets, spread evenly over the drain window, and closes what is left 5 s after
+// that, or when ctx ends, with ErrNotDrained. Requests that finish once streams
+// have ended bring nothing in: nobody would get it (503). Later calls wait for the first and
 // return its result.
 func (r *Relay) Shutdown(ctx context.Context) error {
 	r.stop.Do(func() { r.stopErr = r.shutdown(ctx) })
@@ -42,6 +47,8 @@ func (r *Relay) shutdown(ctx context.Context) error {
 	r.server.StopAccepting()
 	r.post((*serve.Worker).StopServing)
 	r.drain(ctx)
+	r.finishRequests(ctx)
+	r.surface.Seal()
 	r.post((*serve.Worker).Shutdown)
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
@@ -56,6 +63,35 @@ func (r *Relay) shutdown(ctx context.Context) error {
 		err = errors.Join(err, r.admin.Close(stopCtx))
 	}
 	return err
+}
+
+// finishRequests waits for requests in flight, for requestTime at most.
+func (r *Relay) finishRequests(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	left := make(chan int, len(r.workers))
+	for {
+		r.post(func(w *serve.Worker) { left <- w.RequestsLeft() })
+		sum := 0
+		for range r.workers {
+			select {
+			case n := <-left:
+				sum += n
+			case <-ctx.Done():
+				return
+			case <-r.served:
+				return
+			}
+		}
+		if sum == 0 {
+			return
+		}
+		select {
+		case <-time.After(requestStep):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // post runs f on each worker's loop.

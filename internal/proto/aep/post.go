@@ -231,10 +231,13 @@ func (b *body) End(x *serve.Exchange) {
 			return
 		}
 	}
-	if b.verdict(x) || b.overRate(x) {
-		return
+	switch {
+	case b.verdict(x) || b.overRate(x):
+	case b.s.sealed.Load():
+		busy(x)
+	default:
+		b.ingest(x)
 	}
-	b.ingest(x)
 }
 
 // verdict answers a request that fails a check, the first one first.

@@ -46,6 +46,7 @@ type Surface struct {
 	sockets      registry
 
 	// Atomic.
+	sealed        atomic.Bool  // requests bring nothing in any more
 	streams       atomic.Int64 // live SSE streams
 	subscriptions atomic.Int64 // of WebSockets
 	open          atomic.Int64 // WebSockets
@@ -79,6 +80,11 @@ func New(cfg Config) *Surface {
 	s.hello = text(aep.AppendHelloReply(nil, s.capabilities))
 	return s
 }
+
+// Seal has requests that are not finished answered with 503 from now on: the
+// streams end, and who is told 202 would count on somebody getting the events.
+// Any goroutine.
+func (s *Surface) Seal() { s.sealed.Store(true) }
 
 // Attach names the workers that the surface serves on, by the IDs of their
 // loops. Called once, before anything is served.
