@@ -73,6 +73,12 @@ var homes = func() map[string]home {
 		"github.com/bytedance/sonic":          jsonCodecs,
 		"github.com/urfave/cli/v3":            {code: []string{"cmd/sluice", "cmd/sluicebench"}},
 		"github.com/prometheus/client_golang": {code: []string{"internal/admin"}},
+		"github.com/coder/websocket":          {code: []string{"internal/client", "internal/demo", "internal/doctor"}},
+		"github.com/fatih/color":              {code: []string{"internal/client", "internal/doctor", "cmd/sluice"}},
+		"github.com/mattn/go-isatty":          {code: []string{"cmd/sluice"}},
+		"golang.org/x/term":                   {code: []string{"cmd/sluice"}},
+		"github.com/schollz/progressbar/v3":   {code: []string{"cmd/sluice"}},
+		"github.com/rivo/uniseg":              {code: []string{"internal/client/render"}},
 		"database/sql":                        {code: []string{"internal/store"}},
 	}
 	for _, driver := range sqlDrivers {

@@ -1,0 +1,260 @@
+package follow
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-relay/sluice/codec/aep"
+	"github.com/sluice-relay/sluice/internal/relaytest"
+)
+
+// round is one event, seq, in each of n sessions.
+func round(n int, seq uint64) []string {
+	var texts []string
+	for i := range n {
+		id := fmt.Sprintf("s%d-%d", i, seq)
+		texts = append(texts, relaytest.Event{ID: id, Session: fmt.Sprint("session:", i), Seq: seq}.JSON())
+	}
+	return texts
+}
+
+// once follows to the end of the replay and returns what came.
+func once(t *testing.T, o Options) []string {
+	t.Helper()
+	c := newCollector()
+	o.Once = true
+	if err := startFollow(t, o, c).wait(t); err != nil {
+		t.Fatal(err)
+	}
+	lines := c.lines()
+	slices.Sort(lines)
+	return lines
+}
+
+// Once ends at the end of the replay, and shows what was asked for.
+func TestOnce(t *testing.T) {
+	relay := startRelay(t)
+	var all []string
+	for seq := range uint64(3) {
+		mustPublish(t, relay.Addr, round(2, seq)...)
+	}
+	for _, s := range []string{"s0", "s1"} {
+		for seq := range 3 {
+			all = append(all, fmt.Sprint(s, "-", seq))
+		}
+	}
+	f := func(name string, o Options, want ...string) {
+		t.Helper()
+		o.Relay = at(t, relay.Addr)
+		if got := once(t, o); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	s0, s1 := aep.Position{Session: "session:0", Seq: 1}, aep.Position{Session: "session:1", Seq: -1}
+	f("everything", Options{}, all...)
+	f("all", Options{All: true}, all...)
+	f("a socket is not needed", Options{Socket: true}, all...)
+	f("a session", Options{Filter: `{"session":"session:1"}`}, all[3:]...)
+	f("from", Options{From: []aep.Position{s0}}, all[2])
+	f("from two", Options{From: []aep.Position{s0, s1}}, all[2:]...)
+	f("R279 a session that the filter names besides", Options{From: []aep.Position{s0}, Filter: `{"session":["session:0","session:1"]}`}, all[2])
+	f("nothing", Options{Filter: `{"agent":"nobody"}`})
+	f("R166 a gap", Options{From: []aep.Position{{Session: "session:7", Seq: 1}, s0}}, all[2])
+}
+
+// What a state file knows is not shown again; what it does not know is.
+func TestOnceWithState(t *testing.T) {
+	relay := startRelay(t)
+	o := Options{Relay: at(t, relay.Addr), State: filepath.Join(t.TempDir(), "state")}
+	f := func(want ...string) {
+		t.Helper()
+		if got := once(t, o); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	f()
+	mustPublish(t, relay.Addr, round(2, 0)...)
+	f("s0-0", "s1-0")
+	f()
+	mustPublish(t, relay.Addr, round(3, 1)...)
+	f("s0-1", "s1-1", "s2-1")
+	o.From = []aep.Position{{Session: "session:0", Seq: -1}} // is known already
+	f()
+}
+
+// R173: a relay may take few positions in a request, or none.
+func TestFewPositions(t *testing.T) {
+	for _, limit := range []string{"3", "0"} {
+		for _, socket := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s,ws=%v", limit, socket), func(t *testing.T) {
+				relay := startRelay(t, "AEP_MAX_FROM="+limit)
+				o := Options{Relay: at(t, relay.Addr), Socket: socket, State: filepath.Join(t.TempDir(), "state")}
+				const n = 10
+				mustPublish(t, relay.Addr, round(n, 0)...)
+				mustPublish(t, relay.Addr, round(n, 1)...)
+				if got := once(t, o); len(got) != 2*n {
+					t.Fatalf("%d events: %v", len(got), got)
+				}
+				mustPublish(t, relay.Addr, round(n, 2)...)
+				if got := once(t, o); len(got) != n {
+					t.Fatalf("%d events: %v", len(got), got)
+				}
+				mustPublish(t, relay.Addr, round(n, 3)...)
+				c := newCollector()
+				r := startFollow(t, o, c)
+				c.awaitEvents(t, n)
+				mustPublish(t, relay.Addr, round(n, 4)...)
+				c.awaitEvents(t, 2*n)
+				if err := r.end(t); err != nil {
+					t.Error(err)
+				}
+				for _, line := range c.lines() {
+					if !strings.HasSuffix(line, "-3") && !strings.HasSuffix(line, "-4") {
+						t.Errorf("%s", line)
+					}
+				}
+				if n, m := len(c.lines()), len(c.ids); n != m {
+					t.Errorf("%d told, %d events", n, m)
+				}
+			})
+		}
+	}
+}
+
+// More sessions than fit into one request: all are caught up with.
+func TestManySessions(t *testing.T) {
+	for _, socket := range []bool{false, true} {
+		relay := startRelay(t, "AEP_MAX_SESSIONS=2000")
+		proxy := startCutter(t, relay.Addr, 1, 1)
+		proxy.calm.Store(true)
+		o := Options{Relay: at(t, proxy.addr), Socket: socket, All: true}
+		const n = 1200
+		mustPublish(t, relay.Addr, round(n, 0)...)
+		c := newCollector()
+		r := startFollow(t, o, c)
+		c.awaitEvents(t, n)
+		proxy.cutAll()
+		mustPublish(t, relay.Addr, round(n, 1)...)
+		c.awaitEvents(t, 2*n)
+		mustPublish(t, relay.Addr, round(n, 2)...)
+		c.awaitEvents(t, 3*n)
+		if err := r.end(t); err != nil {
+			t.Error(err)
+		}
+		for id, times := range c.ids {
+			if times != 1 {
+				t.Errorf("%s came %d times", id, times)
+			}
+		}
+		// In each session in its order.
+		last := map[string]int64{}
+		for _, e := range c.all {
+			if e.id == "" {
+				continue
+			}
+			if e.seq < last[e.session] {
+				t.Errorf("ws=%v: %s came after %d", socket, e.id, last[e.session])
+			}
+			last[e.session] = e.seq
+		}
+	}
+}
+
+// R461, R462: a relay that drains says so, and the next one is found.
+func TestDrain(t *testing.T) {
+	for _, socket := range []bool{false, true} {
+		relay := startRelay(t)
+		proxy := startCutter(t, relay.Addr, 1, 1)
+		proxy.calm.Store(true)
+		mustPublish(t, relay.Addr, round(2, 0)...)
+		c := newCollector()
+		r := startFollow(t, Options{Relay: at(t, proxy.addr), Socket: socket, All: true}, c)
+		c.awaitEvents(t, 2)
+		if err := relay.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if n := c.awaitNotice(t, Closing); n.Text != "shutting-down" {
+			t.Errorf("closing: %s", n.Text)
+		}
+		c.awaitNotice(t, Lost)
+		relay = startRelay(t)
+		proxy.backend.Store(&relay.Addr)
+		c.awaitNotice(t, Restarted)
+		mustPublish(t, relay.Addr, round(2, 1)...)
+		c.awaitEvents(t, 4)
+		if err := r.end(t); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Nothing is allocated but what JSON members cost: the price of an event.
+func BenchmarkTake(b *testing.B) {
+	f := &follower{
+		o: Options{}, sink: discard{}, tracks: newTracks(maxAbove, ignore), memory: newMemory(defaultRemember),
+	}
+	texts := make([][]byte, 1<<16)
+	for i := range texts {
+		texts[i] = []byte(relaytest.Event{Session: fmt.Sprint("s", i%100), Seq: uint64(i / 100), Data: `{"text":"` + strings.Repeat("x", 200) + `"}`}.JSON())
+	}
+	b.SetBytes(int64(len(texts[0])))
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if err := f.takeLive(texts[i%len(texts)]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+type discard struct{}
+
+func (discard) Event([]byte) error { return nil }
+func (discard) Notice(Notice)      {}
+func (discard) Flush() error       { return nil }
+
+// R162, R193: events may overtake each other. One that comes while there is no
+// connection, below what was seen already, is not missed; and what was seen
+// above it does not come again, however much came in between.
+func TestOvertaken(t *testing.T) {
+	for _, o := range []Options{{}, {Socket: true}, {Filter: `{"type":"progress.*"}`}} {
+		relay := startRelay(t)
+		proxy := startCutter(t, relay.Addr, 1, 1)
+		proxy.calm.Store(true)
+		o.Relay, o.All, o.Remember = at(t, proxy.addr), true, maxAbove
+		post := func(id string, seq uint64) {
+			mustPublish(t, relay.Addr, relaytest.Event{ID: id, Session: "s", Seq: seq}.JSON())
+		}
+		post("s0", 0)
+		c := newCollector()
+		r := startFollow(t, o, c)
+		c.awaitEvents(t, 1)
+		post("s2", 2)
+		for _, seq := range []uint64{0, 2} { // and here nothing ever comes between
+			mustPublish(t, relay.Addr, relaytest.Event{ID: fmt.Sprint("hole", seq), Session: "hole", Seq: seq}.JSON())
+		}
+		for i := range uint64(200) {
+			mustPublish(t, relay.Addr, relaytest.Event{ID: fmt.Sprint("other", i), Session: "other", Seq: i}.JSON())
+		}
+		c.awaitEvents(t, 204)
+		nowhere := "127.0.0.1:1"
+		proxy.backend.Store(&nowhere)
+		proxy.cutAll()
+		c.awaitNotice(t, Lost)
+		post("s1", 1)
+		proxy.backend.Store(&relay.Addr)
+		c.awaitEvents(t, 205)
+		post("s3", 3)
+		c.awaitEvents(t, 206)
+		if err := r.end(t); err != nil {
+			t.Error(err)
+		}
+		for id, n := range c.ids {
+			if n != 1 {
+				t.Errorf("%+v: %s came %d times", o, id, n)
+			}
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-relay/sluice/internal/client"
+	"github.com/sluice-relay/sluice/internal/config"
+	"github.com/sluice-relay/sluice/internal/faults"
+	"github.com/sluice-relay/sluice/internal/relay"
+	"github.com/sluice-relay/sluice/internal/relaytest"
+)
+
+// asRelay makes the test binary a relay.
+const asRelay = "PUBLISH_AS_RELAY"
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+const testToken = "t0ken-SECRET123"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asRelay) != "" {
+		os.Exit(runRelay())
+	}
+	os.Exit(m.Run())
+}
+
+// runRelay serves as the program does, and returns its exit code.
+func runRelay() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	cfg, err := config.FromEnv(os.LookupEnv)
+	if err == nil {
+		err = relay.Run(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)), os.Stdout, relay.Control{Version: "test"})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "relay:", err)
+		return 1
+	}
+	return 0
+}
+
+// startRelay starts a relay in a process of its own.
+func startRelay(t *testing.T, env ...string) *faults.Process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := faults.Start(self, nil, append([]string{asRelay + "=1"}, env...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// fixedPort returns a port that is free and that the kernel gives to nobody who
+// does not ask for it, so that a relay can come back to it.
+func fixedPort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		port := strconv.Itoa(20_000 + rand.IntN(10_000))
+		ln, err := net.Listen("tcp4", "127.0.0.1:"+port)
+		if err != nil {
+			continue
+		}
+		_ = ln.Close()
+		return port
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+func relayAt(t *testing.T, address, token string) *client.Relay {
+	t.Helper()
+	r, err := client.New(address, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.HTTP.CloseIdleConnections)
+	return r
+}
+
+// log collects what Run reports.
+type log struct {
+	mu       sync.Mutex
+	refusals []Refusal
+	notices  []string
+	progress int64
+}
+
+// options returns options that report to l.
+func (l *log) options() Options {
+	return Options{
+		Linger:   time.Millisecond,
+		Refused:  func(r Refusal) { l.mu.Lock(); defer l.mu.Unlock(); l.refusals = append(l.refusals, r) },
+		Notice:   func(s string) { l.mu.Lock(); defer l.mu.Unlock(); l.notices = append(l.notices, s) },
+		Progress: func(n int64) { l.mu.Lock(); defer l.mu.Unlock(); l.progress += n },
+	}
+}
+
+// lines returns the numbers of the refused lines.
+func (l *log) lines() []int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var n []int64
+	for _, r := range l.refusals {
+		n = append(n, r.Line)
+	}
+	return n
+}
+
+// held returns what a relay holds, session by session.
+func held(t *testing.T, addr, token string) []string {
+	t.Helper()
+	s, err := relaytest.OpenStream(addr, relaytest.WithToken("/stream?from=all&live=0", token), relaytest.StreamOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	var texts []string
+	for {
+		b, err := s.Next(patience)
+		if err != nil {
+			t.Fatalf("replay: %v", err)
+		}
+		if slices.Contains(b.Comments, "replay-complete") {
+			return texts
+		}
+		if b.Data != "" {
+			texts = append(texts, b.Data)
+		}
+	}
+}
+
+// events returns n events of a session as texts, from a sequence on.
+func events(session string, from, n int) []string {
+	var texts []string
+	for i := range n {
+		texts = append(texts, relaytest.Event{
+			ID: fmt.Sprintf("%s-%d", session, from+i), Session: session, Seq: uint64(from + i),
+		}.JSON())
+	}
+	return texts
+}
+
+func joined(texts ...string) *strings.Reader {
+	return strings.NewReader(strings.Join(texts, "\n") + "\n")
+}
+
+// raceDetector tells whether the tests, and so the relay, carry it.
+var raceDetector = func() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}()

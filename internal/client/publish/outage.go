@@ -1,0 +1,69 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// firstWait is short, since a relay that restarts is soon back.
+	firstWait = 100 * time.Millisecond
+	maxWait   = 10 * time.Second
+)
+
+// outage is the time in which a relay takes nothing: how long to wait before
+// the next try, when to give up, and what is said about it.
+type outage struct {
+	timeout time.Duration // 0 is never
+	notice  func(string)
+
+	begun time.Time // zero while there is none
+	tries int
+}
+
+// wait waits before the next try after a failure, at least for the time that
+// the relay asked for. The error is ErrGaveUp, or that of ctx.
+func (o *outage) wait(ctx context.Context, failure error, atLeast time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	now := time.Now()
+	if o.begun.IsZero() {
+		o.begun = now
+		o.notice(fmt.Sprintf("%v; trying again", failure))
+	}
+	d := max(jitter(o.tries), atLeast)
+	o.tries++
+	if o.timeout > 0 {
+		left := o.timeout - now.Sub(o.begun)
+		if left <= 0 || atLeast > left {
+			return fmt.Errorf("%w after %v: %w", ErrGaveUp, now.Sub(o.begun).Round(time.Millisecond), failure)
+		}
+		d = min(d, left)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// over tells that the relay took something.
+func (o *outage) over() {
+	if !o.begun.IsZero() {
+		o.notice(fmt.Sprintf("the relay takes events again, after %v", time.Since(o.begun).Round(time.Millisecond)))
+	}
+	o.begun, o.tries = time.Time{}, 0
+}
+
+// jitter returns the wait before a try: it doubles, and half of it is drawn, so
+// that many clients of one relay do not come back together.
+func jitter(tries int) time.Duration {
+	d := min(firstWait<<min(tries, 10), maxWait)
+	return d/2 + rand.N(d/2+1)
+}
