@@ -1,0 +1,324 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-relay/sluice/internal/client"
+	"github.com/sluice-relay/sluice/internal/config"
+	"github.com/sluice-relay/sluice/internal/demo/fleet"
+	"github.com/sluice-relay/sluice/internal/relay"
+	"github.com/sluice-relay/sluice/internal/relaytest"
+)
+
+// patience is how long a test waits for what must come. It is only used up
+// when a test fails.
+const patience = 15 * time.Second
+
+const testToken = "t0ken-SECRET123"
+
+// startRelay starts a relay on a free port, until stop is called or the test
+// ends.
+func startRelay(t *testing.T, token string) (addr string, stop func()) {
+	t.Helper()
+	env := map[string]string{"AEP_PORT": "0", "AEP_HOST": "127.0.0.1", "SLUICE_ADMIN": "off", "AEP_TOKEN": token}
+	cfg, err := config.FromEnv(func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := relay.New(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := r.Shutdown(ctx); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return r.Addr(), stop
+}
+
+func newClient(t *testing.T, addr, token string) *client.Relay {
+	t.Helper()
+	c, err := client.New(addr, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.HTTP.CloseIdleConnections)
+	return c
+}
+
+// statusLog is a Status that tests read while it is written.
+type statusLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *statusLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *statusLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// play runs a demo in the background. Wait returns its error.
+func play(t *testing.T, o Options) (wait func() error, stop context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- Run(ctx, o) }()
+	wait = sync.OnceValue(func() error {
+		select {
+		case err := <-result:
+			return err
+		case <-time.After(patience):
+			t.Fatal("D3: Run does not end")
+			return nil
+		}
+	})
+	t.Cleanup(func() { cancel(); _ = wait() })
+	return wait, cancel
+}
+
+// event is one of a stream.
+type event struct {
+	ID, Type, Source, Session, Subject, Cause, Agent string
+	Epoch, Seq                                       int64
+	Data                                             map[string]any
+	text                                             string
+}
+
+func parseEvent(t *testing.T, text string) event {
+	t.Helper()
+	e := event{text: text}
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// replay returns all that a relay holds.
+func replay(t *testing.T, addr, token string) []event {
+	t.Helper()
+	s, err := relaytest.OpenStream(addr, "/stream?"+url.Values{"live": {"0"}, "from": {"all"}}.Encode(),
+		relaytest.StreamOptions{Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	var all []event
+	for {
+		b, err := s.Next(patience)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			return all
+		}
+		if b.IsEvent() {
+			all = append(all, parseEvent(t, b.Data))
+		}
+	}
+}
+
+// contiguous fails unless the events of each session and epoch are numbered
+// from 0 without a hole. It returns how many sessions there are, and how many
+// of them ended.
+func contiguous(t *testing.T, events []event) (sessions, ended int) {
+	t.Helper()
+	type epoch struct {
+		session string
+		epoch   int64
+	}
+	seen := map[epoch]map[int64]string{}
+	names := map[string]bool{}
+	for _, e := range events {
+		key := epoch{e.Session, e.Epoch}
+		if seen[key] == nil {
+			seen[key] = map[int64]string{}
+		}
+		if other, twice := seen[key][e.Seq]; twice && other != e.text {
+			t.Fatalf("D2: two events at one position:\n%s\n%s", other, e.text)
+		}
+		seen[key][e.Seq] = e.text
+		names[e.Session] = true
+		if e.Type == "session.ended" {
+			ended++
+		}
+	}
+	for key, numbers := range seen {
+		for seq := range int64(len(numbers)) {
+			if numbers[seq] == "" {
+				t.Errorf("%v: %d is missing of %d", key, seq, len(numbers))
+			}
+		}
+	}
+	return len(names), ended
+}
+
+// What is played arrives complete, and ends in order, over both ways.
+func TestPlayedIsWhatTheRelayHolds(t *testing.T) {
+	for _, c := range []struct {
+		name, token string
+		http        bool
+	}{
+		{"WebSocket", "", false}, {"WebSocket with a token", testToken, false}, {"HTTP", "", true}, {"HTTP with a token", testToken, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			addr, _ := startRelay(t, c.token)
+			status := &statusLog{}
+			wait, _ := play(t, Options{
+				Relay: newClient(t, addr, c.token), Fleet: fleet.Config{Seed: 9, Agents: 5, Rate: 800},
+				Duration: time.Second, HTTP: c.http, Status: status, Interval: 200 * time.Millisecond,
+			})
+			if err := wait(); err != nil {
+				t.Fatal(err)
+			}
+			events := replay(t, addr, c.token)
+			sessions, ended := contiguous(t, events)
+			t.Logf("%d events, %d sessions", len(events), sessions)
+			if len(events) < 200 || sessions != ended {
+				t.Errorf("%d events; %d sessions of which %d ended", len(events), sessions, ended)
+			}
+			text := status.String()
+			if strings.Contains(text, "SECRET") || strings.Contains(text, "refused") || strings.Count(text, "\n") < 5 {
+				t.Errorf("status:\n%s", text)
+			}
+		})
+	}
+}
+
+// SIGINT comes as the end of the context: sessions are ended all the same.
+func TestEndOfContextEndsSessions(t *testing.T) {
+	addr, _ := startRelay(t, "")
+	s, err := relaytest.OpenStream(addr, "/stream", relaytest.StreamOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	wait, stop := play(t, Options{Relay: newClient(t, addr, ""), Fleet: fleet.Config{Seed: 9, Agents: 3, Rate: 100}})
+	for n := 0; n < 50; {
+		b, err := s.Next(patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.IsEvent() {
+			n++
+		}
+	}
+	stop()
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	if sessions, ended := contiguous(t, replay(t, addr, "")); sessions == 0 || sessions != ended {
+		t.Errorf("%d sessions of which %d ended", sessions, ended)
+	}
+}
+
+// Agents claim their sessions, and obey and acknowledge what comes.
+func TestCommandsReachTheAgents(t *testing.T) {
+	addr, _ := startRelay(t, testToken)
+	w, err := relaytest.DialWS(addr, "/socket", relaytest.WSOptions{Token: testToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
+	for _, text := range []string{
+		`{"type":"hello","versions":["0.1"],"role":"consumer"}`, `{"type":"subscribe","id":"a"}`,
+	} {
+		if err := w.SendText(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status := &statusLog{}
+	wait, stop := play(t, Options{
+		Relay: newClient(t, addr, testToken), Fleet: fleet.Config{Seed: 2, Agents: 3, Rate: 30},
+		Status: status, Interval: 100 * time.Millisecond,
+	})
+	next := func() event {
+		t.Helper()
+		for {
+			m, err := w.Next(patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := parseEvent(t, string(m.Data))
+			if e.Type == "error" {
+				t.Fatalf("%s", e.text)
+			}
+			if strings.Contains(e.Type, ".") && !relaytest.IsCommand(e.Type) {
+				return e
+			}
+		}
+	}
+	command := func(typ, session, subject, data string) string {
+		t.Helper()
+		c := relaytest.Command(typ, session)
+		c.ID, c.Subject, c.Data = relaytest.NewID(), subject, data
+		if err := w.SendText(c.JSON()); err != nil {
+			t.Fatal(err)
+		}
+		return c.ID
+	}
+	until := func(typ, cause string) event {
+		t.Helper()
+		for {
+			if e := next(); e.Type == typ && (cause == "" || e.Cause == cause) {
+				return e
+			}
+		}
+	}
+	// A question is answered by the command: tried until one is in time.
+	for answered := false; !answered; {
+		q := until("attention.requested", "")
+		data := `{"answer":{"values":{"percent":5}}}`
+		if options, _ := q.Data["options"].([]any); len(options) > 0 {
+			data = fmt.Sprintf(`{"answer":{"option":%q}}`, options[0].(map[string]any)["id"])
+		}
+		id := command("control.attention.respond", q.Session, q.ID, data)
+		for {
+			if e := next(); e.Cause == id {
+				answered = e.Type == "attention.answered"
+				if answered || e.Type == "control.rejected" {
+					break
+				}
+			}
+		}
+	}
+	s := until("run.step.started", "").Session
+	id := command("control.pause", s, "", "")
+	until("control.accepted", id)
+	id = command("control.resume", s, "", "")
+	until("control.accepted", id)
+	id = command("control.cancel", s, "", `{"scope":"session"}`)
+	until("control.accepted", id)
+	until("session.ended", id)
+	stop()
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	if text := status.String(); !strings.Contains(text, "commands") {
+		t.Errorf("status:\n%s", text)
+	}
+}
