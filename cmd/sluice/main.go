@@ -57,11 +57,17 @@ func (a *app) main(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(a.stderr, "sluice: %v\n", err)
-	if _, ok := errors.AsType[usageError](err); ok {
-		return exitUsage
+	// A command's own code is told by its help; without a text all was said.
+	code := exitFailed
+	if exit, ok := errors.AsType[cli.ExitCoder](err); ok {
+		code = exit.ExitCode()
+	} else if _, ok := errors.AsType[usageError](err); ok {
+		code = exitUsage
 	}
-	return exitFailed
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(a.stderr, "sluice: %s\n", text)
+	}
+	return code
 }
 
 // command returns the root of the command tree.
@@ -75,9 +81,14 @@ func (a *app) command() *cli.Command {
 		Writer:          a.stdout,
 		ErrWriter:       a.stderr,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
-		ExitErrHandler:  func(context.Context, *cli.Command, error) {}, // main reports
-		Commands:        []*cli.Command{a.serveCommand(), a.versionCommand()},
+		// "sluice completion bash" and so on.
+		EnableShellCompletion: true,
+		OnUsageError:          onUsageError,
+		ExitErrHandler:        func(context.Context, *cli.Command, error) {}, // main reports
+		Commands: []*cli.Command{
+			a.serveCommand(), a.tailCommand(), a.emitCommand(), a.controlCommand(), a.timelineCommand(),
+			a.validateCommand(), a.demoCommand(), a.doctorCommand(), a.versionCommand(),
+		},
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if name := cmd.Args().First(); name != "" {
 				return usageError{fmt.Errorf("unknown command %q: see sluice --help", name)}

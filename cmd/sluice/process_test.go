@@ -314,8 +314,8 @@ func flood(t *testing.T, p *process, seen *atomic.Int64) {
 	}
 }
 
-// follow reads a socket until it has seen all of a flood.
-func follow(t *testing.T, w *relaytest.WS, seen *atomic.Int64) {
+// followStream reads a socket until it has seen all of a flood.
+func followStream(t *testing.T, w *relaytest.WS, seen *atomic.Int64) {
 	for want := range uint64(floodEvents) {
 		m, err := nextEvent(w)
 		if err != nil {
@@ -353,7 +353,7 @@ func peakOfFlood(t *testing.T, slow func(*process, *relaytest.WS)) int {
 	}
 	healthy := dialSocket(t, p.addr, 0)
 	var seen atomic.Int64
-	wg.Go(func() { follow(t, healthy, &seen) })
+	wg.Go(func() { followStream(t, healthy, &seen) })
 	flood(t, p, &seen)
 	wg.Wait()
 	return p.status(t, "VmHWM")

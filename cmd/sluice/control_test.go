@@ -1,0 +1,126 @@
+package main
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-relay/sluice/internal/relaytest"
+)
+
+// What control prints and returns, with an agent that obeys.
+func TestControl(t *testing.T) {
+	p := startProcess(t, "", "AEP_TOKEN="+secret)
+	open := startProcess(t, "")
+	target, err := relaytest.StartControlTarget(relaytest.TargetConfig{
+		Addr: p.addr, Token: secret, Session: "s", Accepts: []string{"control.cancel", "control.pause", "control.attention.respond"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := target.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	env := []string{"SLUICE_URL=http://" + p.addr, "AEP_TOKEN=" + secret}
+	f := func(name string, code int, stdout, stderr, args string) {
+		t.Helper()
+		o := runClient(t, nil, env, (*app).controlCommand, append([]string{"control"}, strings.Fields(args)...)...)
+		if o.code != code || !regexp.MustCompile("^(?:"+stdout+")$").MatchString(o.stdout) ||
+			!regexp.MustCompile(stderr).MatchString(o.stderr) {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q, want %d, %q, %q", name, o.code, o.stdout, o.stderr, code, stdout, stderr)
+		}
+	}
+	last := func(want string) {
+		t.Helper()
+		received := target.Received()
+		if got := received[len(received)-1]; !strings.Contains(got, want) {
+			t.Errorf("the agent got %s, want %s in it", got, want)
+		}
+	}
+	f("cancel", exitOK, "accepted\nrun.cancelled\n", "^$", "cancel --session s --run r1 --reason why --wait")
+	last(`"run":"r1","capture":"redacted","data":{"reason":"why","scope":"run"}`)
+	f("cancel all", exitOK, "accepted\n", "^$", "cancel --session s --scope session")
+	last(`"data":{"scope":"session"}`)
+	f("pause", exitOK, "accepted\n", "^$", "pause --session s --agent me")
+	last(`/agent/me","agent":"me","session":"s"}`)
+	f("json", exitOK, `\{.*"type":"control.accepted".*\}\n`, "^$", "pause --session s --json")
+	f("respond", exitOK, "accepted\n", "^$", "respond --session s --attention q1 --option allow")
+	last(`"subject":"q1"`)
+	last(`"cause":"q1","data":{"answer":{"option":"allow"}}}`)
+	f("respond by text", exitOK, "accepted\n", "^$", "respond --session s --attention q1 --decision other --text hm")
+	last(`"capture":"redacted","data":{"answer":{"option":"other","text":"hm"}}}`)
+	f("respond by values", exitOK, "accepted\n", "^$", `respond --session s --attention q1 --values {"n":1.0}`)
+	last(`"data":{"answer":{"values":{"n":1.0}}}}`)
+	f("respond by data", exitOK, "accepted\n", "^$", `respond --session s --attention q1 --data {"answer":{},"x":1}`)
+	last(`"data":{"answer":{},"x":1}}`)
+	f("rejected", exitRejected, "rejected: unsupported.*\n", "", "resume --session s")
+	f("no end", exitUnanswered, "accepted\n", "no end of it within 50ms", "pause --session s --wait --wait-timeout 50ms")
+	f("no route", exitFailed, "", "no-route", "pause --session nobody")
+
+	f("usage: session", exitUsage, "", "--session is missing: see sluice control pause --help", "pause")
+	f("usage: what", exitUsage, "", "say what to cancel", "cancel --session s")
+	f("usage: scope", exitUsage, "", "run or session", "cancel --session s --scope all")
+	f("usage: run and session", exitUsage, "", "only with that", "cancel --session s --run r --scope session")
+	f("usage: attention", exitUsage, "", "--attention is missing", "respond --session s --option allow")
+	f("usage: answer", exitUsage, "", "say what to answer", "respond --session s --attention q")
+	f("usage: values", exitUsage, "", "--values is not a JSON object", "respond --session s --attention q --values [1]")
+	f("usage: data", exitUsage, "", "whole payload", "respond --session s --attention q --option a --data {}")
+	f("usage: argument", exitUsage, "", "takes no argument", "pause --session s now")
+	f("usage: command", exitUsage, "", `unknown command "stop"`, "stop")
+
+	env = []string{"SLUICE_URL=http://" + open.addr}
+	f("no token", exitFailed, "", "start it with AEP_TOKEN", "pause --session s")
+}
+
+// No answer in time: exit 4, and how to ask again, which then finds the answer.
+func TestControlUnanswered(t *testing.T) {
+	p := startProcess(t, "", "AEP_TOKEN="+secret)
+	env := []string{"SLUICE_URL=http://" + p.addr, "AEP_TOKEN=" + secret}
+	w, err := relaytest.DialWS(p.addr, "/socket", relaytest.WSOptions{Token: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
+	barrier := func(texts ...string) {
+		t.Helper()
+		for _, text := range append(texts, `{"type":"ping","t":"here"}`) {
+			if err := w.SendText(text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for {
+			m, err := w.Next(patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(m.Data), `"here"`) {
+				return
+			}
+		}
+	}
+	barrier(`{"type":"hello","versions":["0.1"],"role":"emitter"}`, relaytest.Event{Session: "s"}.JSON())
+	ask := func(args ...string) outcome {
+		t.Helper()
+		return runClient(t, nil, env, (*app).controlCommand, append([]string{"control", "pause", "--session", "s", "--timeout", "200ms"}, args...)...)
+	}
+	o := ask()
+	_, id, found := strings.Cut(strings.TrimSpace(o.stderr), "--id ")
+	if o.code != exitUnanswered || o.stdout != "no answer\n" || !found {
+		t.Fatalf("exit %d, %q, %q", o.code, o.stdout, o.stderr)
+	}
+	barrier(relaytest.Event{Type: "control.accepted", Session: "s", Seq: 1, Cause: id}.JSON())
+	if o := ask("--id", id); o.code != exitOK || o.stdout != "accepted\n" {
+		t.Errorf("exit %d, %q, %q", o.code, o.stdout, o.stderr)
+	}
+}
+
+// The sender's name is a URI whatever it is.
+func TestSourceOf(t *testing.T) {
+	source := sourceOf("a b/ü\n")
+	if u, err := url.Parse(source); err != nil || u.Scheme != "aep" || u.Host == "" || strings.ContainsAny(source, " \n") {
+		t.Errorf("%q: %v", source, err)
+	}
+}

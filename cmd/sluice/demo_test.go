@@ -1,0 +1,53 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestDemo(t *testing.T) {
+	p := startProcess(t, "", "AEP_TOKEN="+secret)
+	at := "SLUICE_URL=http://" + p.addr
+	f := func(name string, env []string, code int, want string, args ...string) {
+		t.Helper()
+		o := runClient(t, nil, env, (*app).demoCommand, append([]string{"demo"}, args...)...)
+		if o.code != code || !strings.Contains(o.stderr, want) || o.stdout != "" {
+			t.Errorf("%s: exit %d, want %d and %q:\n%s%s", name, o.code, code, want, o.stderr, o.stdout)
+		}
+	}
+	env := []string{at, "AEP_TOKEN=" + secret}
+	f("one second", env, exitOK, "0 sessions open\n", "--agents", "4", "--rate", "200", "--seed", "5", "--duration", "1s")
+	f("by POST", env, exitOK, `{"demofleet":"0005"}`, "--http", "--rate", "200", "--seed", "5", "--duration", "1s")
+	f("no token", []string{at}, exitFailed, "set AEP_TOKEN or --token-file", "--duration", "5s")
+	f("too many agents", env, exitUsage, "2000 agents, want 1 to 1000", "--agents", "2000")
+	f("no rate", env, exitUsage, "0 events a second", "--rate", "0")
+	f("too short", env, exitUsage, "--duration is less than 1s", "--duration", "5ms")
+	f("negative seed", env, exitUsage, "see sluice demo --help", "--seed", "-1")
+	f("argument", env, exitUsage, "takes no argument", "http://x")
+	f("bad URL", []string{"SLUICE_URL=ftp://x"}, exitUsage, "not http or https")
+}
+
+func TestDoctor(t *testing.T) {
+	p := startProcess(t, "", "AEP_TOKEN="+secret)
+	env := []string{"AEP_TOKEN=" + secret}
+	f := func(name string, env []string, code int, stdout, stderr string, args ...string) {
+		t.Helper()
+		o := runClient(t, nil, env, (*app).doctorCommand, append([]string{"doctor"}, args...)...)
+		if o.code != code || !strings.Contains(o.stdout, stdout) || !strings.Contains(o.stderr, stderr) {
+			t.Errorf("%s: exit %d, want %d, %q and %q:\n%s%s", name, o.code, code, stdout, stderr, o.stdout, o.stderr)
+		}
+	}
+	nowhere := httptest.NewServer(http.NotFoundHandler())
+	defer nowhere.Close()
+	f("well", env, exitOK, "ok    websocket    upgraded", "all is well", "--quick", "--publish", "--admin", "off", p.addr)
+	f("from the environment", append(env, "SLUICE_URL=http://"+p.addr), exitOK, "skip  publish", "all is well", "--quick", "--admin", "off")
+	f("JSON", env, exitOK, `"verdict": "ok"`, "all is well", "--quick", "--json", "--admin", "off", p.addr)
+	f("no token", nil, exitUnwell, "-> set AEP_TOKEN or --token-file", "1 of 14 checks failed", "--quick", p.addr)
+	f("not a relay", env, exitUnwell, "check the URL", "1 of 14 checks failed", nowhere.URL)
+	f("twice", env, exitUsage, "", "given twice", "--url", "http://x", p.addr)
+	f("two URLs", env, exitUsage, "", "takes one URL", p.addr, p.addr)
+	f("bad URL", env, exitUsage, "", "not http or https", "ftp://x")
+	f("timeout", env, exitUsage, "", "--timeout is not between", "--timeout", "1h", p.addr)
+}
