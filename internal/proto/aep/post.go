@@ -288,10 +288,13 @@ func (b *body) ingest(x *serve.Exchange) {
 	x.Keep()
 	in := &batch{s: b.s, w: b.w, events: b.events}
 	in.done = func(ok bool) {
-		if ok {
-			respond(x, 202, nil, nil)
-		} else {
+		switch {
+		case !ok:
 			respond(x, 500, textFields, []byte("internal error\n"))
+		case b.s.sealed.Load(): // perhaps too late for the streams; it is sent again
+			busy(x)
+		default:
+			respond(x, 202, nil, nil)
 		}
 	}
 	in.start()

@@ -193,6 +193,9 @@ func (k *socket) onFrame(typ, msg []byte) {
 	case "roster":
 		k.onRoster()
 	case "ping":
+		if k.s.sealed.Load() {
+			return // a pong would tell that what came before it is in
+		}
 		t, _ := k.w.scanner.RawMember("t")
 		k.peer.Reply(text(aep.AppendPong(nil, t)))
 	}

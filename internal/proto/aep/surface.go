@@ -81,9 +81,10 @@ func New(cfg Config) *Surface {
 	return s
 }
 
-// Seal has requests that are not finished answered with 503 from now on: the
-// streams end, and who is told 202 would count on somebody getting the events.
-// Any goroutine.
+// Seal ends all acknowledgements: requests that are not finished are answered
+// with 503, pings of sockets not at all. The streams end, and who is told 202, or
+// pong, would count on somebody getting the events. Whoever is told it before
+// Seal has them in the log. Any goroutine.
 func (s *Surface) Seal() { s.sealed.Store(true) }
 
 // Attach names the workers that the surface serves on, by the IDs of their
