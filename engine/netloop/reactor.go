@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,9 +24,9 @@ type reactor struct {
 	// Owned by the loop.
 	waking   []*conn // the half of writable being worked off
 	wakingAt int
-	doomed   []*conn // to be closed, each at most once
-	current  *conn   // inside its OnOpen or OnTraffic
-	inTurn   bool
+	doomed   []*conn         // to be closed, each at most once
+	closing  bool            // closeDoomed is scheduled
+	current  *conn           // inside its OnOpen or OnTraffic
 	reasons  map[*conn]error // why they are doomed, unless it is an orderly end
 	scratch  []byte          // for input that nobody reads
 
@@ -64,12 +65,8 @@ func (r *reactor) execute() error {
 
 // run is one turn, when the reactor has come to the doorbell. Loop only.
 func (r *reactor) run() {
-	r.inTurn = true
 	r.turn()
-	r.inTurn = false
-	if len(r.doomed) > 0 { // after Drain had its say
-		r.loop.Ring()
-	}
+	r.closeSoon() // who was doomed after Drain had its say
 }
 
 func (r *reactor) turn() {
@@ -85,21 +82,41 @@ func (r *reactor) wake(c *conn) {
 	r.loop.Ring()
 }
 
-// Drain implements loop.Drainer: it passes on writability and closes what is to
-// be closed.
+// Drain implements loop.Drainer: it passes on writability and has closed what is
+// to be closed.
 func (r *reactor) Drain(deadline time.Time) (more bool) {
-	for n := 1; ; n++ {
-		switch {
-		case r.nextWritable():
-		case len(r.doomed) > 0:
-			r.closeDoomed()
-		default:
-			return false
-		}
+	r.closeSoon()
+	for n := 1; r.nextWritable(); n++ {
 		if n%drainStride == 0 && !r.loop.Now().Before(deadline) {
-			return r.wakingAt < len(r.waking) || len(r.doomed) > 0
+			return r.wakingAt < len(r.waking)
 		}
 	}
+	return false
+}
+
+// closeSoon has Run called if there is anything for it. A failure means that the
+// loops end, and the connections with them.
+func (r *reactor) closeSoon() {
+	if len(r.doomed) > 0 && !r.closing {
+		r.closing = r.el.Execute(context.Background(), r) == nil
+	}
+}
+
+// Run closes the doomed, called by the reactor (gnet.Runnable). It does that as
+// a task, which comes after all events of a round: a turn is one of them, and
+// those that come after it may be of a connection that was just closed. Loop
+// only. It returns nil always: an error of a task could end the reactor.
+func (r *reactor) Run(context.Context) error {
+	r.closing = false
+	deadline := r.loop.Now().Add(loop.PassBudget)
+	for n := 1; len(r.doomed) > 0; n++ {
+		r.closeDoomed()
+		if n%drainStride == 0 && len(r.doomed) > 0 && !r.loop.Now().Before(deadline) {
+			r.loop.Ring() // the sockets first
+			break
+		}
+	}
+	return nil
 }
 
 // nextWritable passes on one event and tells whether there was one.
@@ -130,9 +147,7 @@ func (r *reactor) doom(c *conn) {
 		return // the event's return value closes it
 	}
 	r.doomed = append(r.doomed, c)
-	if !r.inTurn {
-		r.loop.Ring()
-	}
+	r.closeSoon()
 }
 
 func (r *reactor) closeDoomed() {
