@@ -148,6 +148,7 @@ func (s *Set) newLag() *lag {
 // freeLag takes back an empty queue that nobody holds. One whose member was
 // ended is left to the collector.
 func (s *Set) freeLag(l *lag) {
+	*l = lag{} // a map does not shrink
 	if len(s.lags) < spareLags {
 		s.lags = append(s.lags, l)
 	}
