@@ -233,7 +233,7 @@ func (b *body) End(x *serve.Exchange) {
 	}
 	switch {
 	case b.verdict(x) || b.overRate(x):
-	case b.s.sealed.Load():
+	case b.s.shut.Load():
 		busy(x)
 	default:
 		b.ingest(x)
@@ -291,7 +291,7 @@ func (b *body) ingest(x *serve.Exchange) {
 		switch {
 		case !ok:
 			respond(x, 500, textFields, []byte("internal error\n"))
-		case b.s.sealed.Load(): // perhaps too late for the streams; it is sent again
+		case b.s.shut.Load(): // perhaps too late for the streams; it is sent again
 			busy(x)
 		default:
 			respond(x, 202, nil, nil)

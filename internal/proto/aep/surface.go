@@ -46,7 +46,8 @@ type Surface struct {
 	sockets      registry
 
 	// Atomic.
-	sealed        atomic.Bool  // requests bring nothing in any more
+	shut          atomic.Bool  // requests are not acknowledged any more
+	sealed        atomic.Bool  // and sockets neither
 	streams       atomic.Int64 // live SSE streams
 	subscriptions atomic.Int64 // of WebSockets
 	open          atomic.Int64 // WebSockets
@@ -81,11 +82,18 @@ func New(cfg Config) *Surface {
 	return s
 }
 
-// Seal ends all acknowledgements: requests that are not finished are answered
-// with 503, pings of sockets not at all. The streams end, and who is told 202, or
-// pong, would count on somebody getting the events. Whoever is told it before
-// Seal has them in the log. Any goroutine.
-func (s *Surface) Seal() { s.sealed.Store(true) }
+// SealRequests ends the acknowledgements of requests: those that are not
+// finished are answered with 503. Streams begin to end, and who is told 202 would
+// count on somebody getting the events. Whoever was told it before has them in
+// the log. Any goroutine.
+func (s *Surface) SealRequests() { s.shut.Store(true) }
+
+// Seal ends those of sockets too, whose pings are not answered any more: a pong
+// tells that what came before the ping is in. Any goroutine.
+func (s *Surface) Seal() {
+	s.shut.Store(true)
+	s.sealed.Store(true)
+}
 
 // Attach names the workers that the surface serves on, by the IDs of their
 // loops. Called once, before anything is served.
