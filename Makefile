@@ -36,12 +36,11 @@ help: ## list the targets
 run: build ## build and run the relay: bin/sluice serve
 	bin/sluice serve
 
-# On a socket of its own, so that it is in nobody's way.
+# On a socket of its own, so that it is in nobody's way. A question of an agent
+# is answered from another terminal with the two variables that it prints.
 .PHONY: demo
 demo: build ## a relay, a fleet of agents and a tail, side by side; ^C ends it
-	@dir=$$(mktemp -d) && trap 'kill $$fleet $$relay 2>/dev/null; wait; rm -rf "$$dir"' EXIT && trap exit INT TERM && \
-	export AEP_HOST="unix:$$dir/relay" SLUICE_URL="unix:$$dir/relay" AEP_TOKEN=demo SLUICE_ADMIN=off SLUICE_LOG_LEVEL=warn && \
-	{ bin/sluice serve >/dev/null & relay=$$!; bin/sluice demo 2>/dev/null & fleet=$$!; bin/sluice tail; }
+	@.ci/demo
 
 # Static, without paths of the machine that builds it. The version goes in by
 # the linker, so that building asks nothing of git.

@@ -52,7 +52,9 @@ prints the decision: accepted or rejected.
 The relay routes commands only when it was started with a token, and only to an
 agent that is connected over a WebSocket. The command is sent again until it is
 acknowledged; an agent obeys it once. With --wait the event that tells how it
-ended is waited for as well, and its type printed.
+ended is waited for as well, and its type printed: for a run its own end, for
+--scope session only session.ended. Pause and resume take no --wait, since no
+event is defined to tell their end.
 
 Exit codes: 0 accepted, 1 failed or no agent to route it to, 3 rejected,
 4 no acknowledgement within --timeout or, with --wait, no end within
@@ -86,7 +88,7 @@ func (a *app) controlCommand() *cli.Command {
 			if name := cmd.Args().First(); name != "" {
 				return usageError{fmt.Errorf("unknown command %q: see %s --help", name, cmd.FullName())}
 			}
-			return cli.ShowSubcommandHelp(cmd)
+			return usageError{fmt.Errorf("say which command: cancel, pause, resume or respond: see %s --help", cmd.FullName())}
 		},
 	}
 }
@@ -97,17 +99,24 @@ func (a *app) orderCommand(typ, name, usage string, flags []cli.Flag) *cli.Comma
 	flags = append(
 		append(flags, relayFlags()...),
 		&cli.DurationFlag{Name: orderTimeout, Usage: "how `LONG` to wait for the acknowledgement", Value: publish.DefaultWindow},
-		&cli.BoolFlag{Name: orderWait, Usage: "wait for the end of what is asked for, too"},
-		&cli.DurationFlag{Name: orderWaitTimeout, Usage: "with --wait: how `LONG`", Value: 10 * time.Minute},
+		&cli.BoolFlag{Name: orderWait, Usage: "wait for the end of what is asked for, too", Hidden: endless(typ)},
+		&cli.DurationFlag{
+			Name: orderWaitTimeout, Usage: "with --wait: how `LONG`", Value: 10 * time.Minute, Hidden: endless(typ),
+		},
 		&cli.StringFlag{
 			Name: orderID, Usage: "`ID` of the command: that of an earlier one asks what became of it", DefaultText: "a new one",
 		},
 		&cli.StringFlag{Name: orderAgent, Usage: "`NAME` of the sender in the audit trail", Value: "sluice"},
 		&cli.BoolFlag{Name: orderJSON, Usage: "print each message about the command as it came, one JSON text a line"},
 	)
+	var description string
+	if endless(typ) {
+		description = "It takes no --wait: no event is defined to tell its end."
+	}
 	return &cli.Command{
 		Name:            name,
 		Usage:           usage,
+		Description:     description,
 		HideHelpCommand: true,
 		OnUsageError:    onUsageError,
 		Flags:           flags,
@@ -116,6 +125,10 @@ func (a *app) orderCommand(typ, name, usage string, flags []cli.Flag) *cli.Comma
 		},
 	}
 }
+
+// endless reports whether no registered type of event tells how a command of a
+// type ended, so that nothing can be waited for.
+func endless(typ string) bool { return typ == publish.TypePause || typ == publish.TypeResume }
 
 // runOrder sends a command and reports what became of it.
 func (a *app) runOrder(ctx context.Context, cmd *cli.Command, typ string) error {
@@ -133,6 +146,8 @@ func (a *app) runOrder(ctx context.Context, cmd *cli.Command, typ string) error 
 	o.Notice = func(text string) { fmt.Fprintf(a.stderr, "sluice control: %s\n", text) }
 	if cmd.Bool(orderJSON) {
 		o.Message = a.printCommand
+	} else {
+		o.Decided = a.printDecision
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -146,17 +161,25 @@ func (a *app) runOrder(ctx context.Context, cmd *cli.Command, typ string) error 
 	return a.reportOrder(cmd, o, r)
 }
 
-// reportOrder prints the decision and returns the exit code.
+// printDecision prints what was decided, at once: the wait for the end may be
+// interrupted.
+func (a *app) printDecision(r publish.Result) {
+	line := r.Decision.String()
+	if r.Reason != "" {
+		line += ": " + r.Reason
+	}
+	fmt.Fprintln(a.stdout, line)
+}
+
+// reportOrder prints what is not printed yet and returns the exit code.
 func (a *app) reportOrder(cmd *cli.Command, o publish.Order, r publish.Result) error {
 	if !cmd.Bool(orderJSON) {
-		line := r.Decision.String()
-		if r.Reason != "" {
-			line += ": " + r.Reason
+		if r.Decision == publish.Unanswered {
+			a.printDecision(r)
 		}
 		if r.EndType != "" {
-			line += "\n" + r.EndType
+			fmt.Fprintln(a.stdout, r.EndType)
 		}
-		fmt.Fprintln(a.stdout, line)
 	}
 	switch {
 	case r.Decision == publish.Rejected:
@@ -181,6 +204,8 @@ func orderOf(cmd *cli.Command, typ string) (publish.Order, error) {
 		return o, fmt.Errorf("--%s is missing", orderSession)
 	case o.Agent == "":
 		return o, fmt.Errorf("--%s is empty", orderAgent)
+	case endless(typ) && cmd.Bool(orderWait):
+		return o, fmt.Errorf("%s takes no --%s: no event is defined to tell its end", typ, orderWait)
 	case o.Window <= 0 || cmd.Duration(orderWaitTimeout) <= 0:
 		return o, fmt.Errorf("--%s and --%s are more than 0", orderTimeout, orderWaitTimeout)
 	}

@@ -1,10 +1,17 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"io"
 	"net/url"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/urfave/cli/v3"
 
 	"github.com/sluice-relay/sluice/internal/relaytest"
 )
@@ -57,10 +64,16 @@ func TestControl(t *testing.T) {
 	f("respond by data", exitOK, "accepted\n", "^$", `respond --session s --attention q1 --data {"answer":{},"x":1}`)
 	last(`"data":{"answer":{},"x":1}}`)
 	f("rejected", exitRejected, "rejected: unsupported.*\n", "", "resume --session s")
-	f("no end", exitUnanswered, "accepted\n", "no end of it within 50ms", "pause --session s --wait --wait-timeout 50ms")
+	// The agent tells run.cancelled, which is not the end of the session.
+	f("no end", exitUnanswered, "accepted\n", "no end of it within 50ms", "cancel --session s --scope session --wait --wait-timeout 50ms")
 	f("no route", exitFailed, "", "no-route", "pause --session nobody")
 
 	f("usage: session", exitUsage, "", "--session is missing: see sluice control pause --help", "pause")
+	for _, name := range []string{"pause", "resume"} {
+		f("usage: wait for "+name, exitUsage, "", "control."+name+" takes no --wait: no event is defined to tell its end", name+" --session s --wait")
+		f(name+" help", exitOK, "(?s).*takes no --wait.*", "^$", name+" --help")
+	}
+	f("usage: no command", exitUsage, "", "say which command: cancel, pause, resume or respond: see sluice control --help", "")
 	f("usage: what", exitUsage, "", "say what to cancel", "cancel --session s")
 	f("usage: scope", exitUsage, "", "run or session", "cancel --session s --scope all")
 	f("usage: run and session", exitUsage, "", "only with that", "cancel --session s --run r --scope session")
@@ -73,6 +86,54 @@ func TestControl(t *testing.T) {
 
 	env = []string{"SLUICE_URL=http://" + open.addr}
 	f("no token", exitFailed, "", "start it with AEP_TOKEN", "pause --session s")
+}
+
+// The decision is printed when it comes, so that a wait that is interrupted has
+// shown it.
+func TestControlInterrupted(t *testing.T) {
+	p := startProcess(t, "", "AEP_TOKEN="+secret)
+	target, err := relaytest.StartControlTarget(relaytest.TargetConfig{
+		Addr: p.addr, Token: secret, Session: "s", Accepts: []string{"control.cancel"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = target.Close() }()
+	out, in := io.Pipe()
+	defer func() { _ = out.Close() }()
+	a := &app{
+		lookup: func(name string) (string, bool) { return secret, name == "AEP_TOKEN" },
+		stdout: in, stderr: io.Discard,
+	}
+	root := a.command()
+	root.Commands = []*cli.Command{a.controlCommand()}
+	done, printed := make(chan error, 1), make(chan string, 1)
+	go func() {
+		done <- root.Run(context.Background(), strings.Fields(
+			"sluice control cancel --url http://"+p.addr+" --session s --scope session --wait --id c1",
+		))
+	}()
+	go func() {
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		printed <- line
+	}()
+	select {
+	case line := <-printed:
+		if line != "accepted\n" {
+			t.Errorf("printed %q", line)
+		}
+	case <-time.After(patience):
+		t.Fatal("the decision is not printed")
+	}
+	raise(t, syscall.SIGINT)
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "control: interrupted; to ask what became of it: --id c1") {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("does not end")
+	}
 }
 
 // No answer in time: exit 4, and how to ask again, which then finds the answer.

@@ -59,9 +59,13 @@ take a second run for a repetition of the first.
 
 Events go over a WebSocket for each agent, or by POST with --http (then no
 command reaches them). While the relay is away the fleet waits for it. It ends
-after --duration or at SIGINT or SIGTERM: the agents end their sessions first.
+after --duration or at SIGINT or SIGTERM: the agents end their sessions first,
+if the relay is there.
 
-Exit codes: 0 played, 1 the relay refuses, 78 command line or environment.`
+While it plays and at its end it tells how many events the relay has taken.
+
+Exit codes: 0 played, 1 the relay refuses or took no event, 78 command line or
+environment.`
 
 // demoCommand plays a fleet of agents.
 func (a *app) demoCommand() *cli.Command {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/signal"
 	"syscall"
@@ -17,6 +18,9 @@ import (
 
 // exitUnwell tells that the checks were made, and some failed.
 const exitUnwell = 3
+
+// errUnwritten tells that stdout did not take the findings.
+var errUnwritten = errors.New("the findings cannot be written")
 
 // Flags of doctor.
 const (
@@ -50,7 +54,7 @@ Each check prints a line: ok, warn, fail, or skip for one that was not made.
 Nothing is changed at the relay, and nothing is published without --publish.
 
 Exit codes: 0 nothing failed (warnings may be there), 1 the checks could not be
-made, 3 something failed, 78 command line or environment.`
+made or their findings not be written, 3 something failed, 78 command line or environment.`
 
 // doctorCommand checks a relay.
 func (a *app) doctorCommand() *cli.Command {
@@ -67,7 +71,7 @@ func (a *app) doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: flagDoctorPublish, Usage: "publish a test event, and time it"},
 			&cli.StringFlag{
 				Name:        flagDoctorAdmin,
-				Usage:       "`URL` of the relay's admin listener, or off",
+				Usage:       "`URL` or host:port of the relay's admin listener, or off",
 				DefaultText: doctor.DefaultAdmin + " for a relay of this machine, else off",
 			},
 			&cli.DurationFlag{Name: flagDoctorTimeout, Usage: "how `LONG` each check may take", Value: doctor.DefaultTimeout},
@@ -83,7 +87,7 @@ func (a *app) runDoctor(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	o := doctor.Options{
-		Relay: relay, Timeout: cmd.Duration(flagDoctorTimeout), Admin: cmd.String(flagDoctorAdmin),
+		Relay: relay, Timeout: cmd.Duration(flagDoctorTimeout), Admin: cmd.String(flagDoctorAdmin), AdminGiven: cmd.IsSet(flagDoctorAdmin),
 		Quick: cmd.Bool(flagDoctorQuick), Publish: cmd.Bool(flagDoctorPublish),
 	}
 	switch {
@@ -91,17 +95,30 @@ func (a *app) runDoctor(ctx context.Context, cmd *cli.Command) error {
 		return usageError{fmt.Errorf("--%s is not between 100ms and 1m", flagDoctorTimeout)}
 	case o.Admin == "off":
 		o.Admin = ""
-	case o.Admin == "" && relay.Local():
+	case o.AdminGiven:
+		if o.Admin, err = doctor.ParseAdmin(o.Admin); err != nil {
+			return usageError{fmt.Errorf("--%s: %w", flagDoctorAdmin, err)}
+		}
+	case relay.Local():
 		o.Admin = doctor.DefaultAdmin
 	}
 	asJSON := cmd.Bool(flagDoctorJSON)
-	if !asJSON {
-		colored := terminal(a.stdout) != nil && !color.NoColor
-		o.Each = func(f doctor.Finding) { _, _ = fmt.Fprint(a.stdout, f.Line(colored)) }
-	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	ctx, unwritten := context.WithCancelCause(ctx)
+	defer unwritten(nil)
+	if !asJSON {
+		colored := terminal(a.stdout) != nil && !color.NoColor
+		o.Each = func(f doctor.Finding) {
+			if _, err := fmt.Fprint(a.stdout, f.Line(colored)); err != nil {
+				unwritten(fmt.Errorf("%w: %w", errUnwritten, err))
+			}
+		}
+	}
 	report, err := doctor.Run(ctx, o)
+	if cause := context.Cause(ctx); errors.Is(cause, errUnwritten) {
+		return fmt.Errorf("doctor: %w", cause)
+	}
 	if err != nil {
 		return fmt.Errorf("doctor: interrupted: %w", err)
 	}
@@ -110,7 +127,7 @@ func (a *app) runDoctor(ctx context.Context, cmd *cli.Command) error {
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
 		if err := enc.Encode(report); err != nil {
-			return fmt.Errorf("doctor: %w", err)
+			return fmt.Errorf("doctor: %w: %w", errUnwritten, err)
 		}
 	}
 	fmt.Fprintf(a.stderr, "sluice doctor: %s\n", report.Summary())

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluice-relay/sluice/internal/client"
 	"github.com/sluice-relay/sluice/internal/client/publish"
+	"github.com/sluice-relay/sluice/internal/client/render"
 )
 
 // exitRefused tells that some lines are not in, and all others are.
@@ -58,7 +59,9 @@ With --ws the events go over a WebSocket, which claims their sessions: commands
 for them are routed to this process. It refuses them, but for the types named by
 --accept: these are printed on standard output, one JSON text a line, for you to
 obey and to acknowledge with an event control.accepted or control.rejected on
-the input. Only with --ws can commands be sent; "sluice control" is easier.
+the input. One that was not acknowledged may be sent, and printed, again with
+the same id: obey an id once, and repeat its acknowledgement. Only with --ws can
+commands be sent; "sluice control" is easier.
 
    agent | sluice emit --ws --agent builder --accept control.cancel | agent-control
 
@@ -108,7 +111,7 @@ type emission struct {
 	app     *app
 	relay   *client.Relay
 	options publish.Options
-	name    string // of the input, as reports call it
+	name    string // of the input, as reports call it; safe for a terminal
 	bar     *progressbar.ProgressBar
 	total   publish.Stats
 }
@@ -194,10 +197,10 @@ func (e *emission) send(ctx context.Context, name string, stdin io.Reader) error
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return err
+			return errors.New("emit: " + render.Escape(err.Error()))
 		}
 		defer func() { _ = f.Close() }()
-		input, e.name = f, name
+		input, e.name = f, render.Escape(name)
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			size = info.Size()
 		}
@@ -214,7 +217,8 @@ func (e *emission) send(ctx context.Context, name string, stdin io.Reader) error
 		return fmt.Errorf("emit %s: interrupted before everything was sent", e.name)
 	}
 	if err != nil {
-		return fmt.Errorf("emit %s: %w", e.name, err)
+		// An error of reading has the file's name in it.
+		return fmt.Errorf("emit %s: %s", e.name, render.Escape(err.Error()))
 	}
 	return nil
 }

@@ -91,7 +91,16 @@ func TestEmit(t *testing.T) {
 	f("nothing", exitOK, `^sluice emit: 0 events in, 0 refused`+rest, "", empty)
 	f("socket", exitRefused, `^.*/bad\.ndjson:3: invalid-event: .*\nsluice emit: 2 events in, 1 refused`+rest, "", "--ws", bad)
 	f("strict", exitFailed, `(?s)/bad\.ndjson:3: .* 1 events in, 1 refused.*emit .*bad\.ndjson: a line is refused, line 3`, "", "--strict", bad, good)
-	f("missing", exitFailed, `(?s)3 events in.*no such file`, "", good, missing)
+	f("missing", exitFailed, `(?s)3 events in.*\nemit: open .*/missing: no such file`, "", good, missing)
+	odd := filepath.Join(t.TempDir(), "odd\x1b[2J\u202e")
+	const oddShown = `odd\\x1b\[2J\\u202e`
+	f("an odd name, missing", exitFailed, `\nemit: open .*/`+oddShown+`: no such file`, "", odd)
+	if err := os.WriteFile(odd, []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f("an odd name", exitFailed, `(?s)^[^\n]*/`+oddShown+`:1: .*\nemit .*/`+oddShown+`: a line is refused`, "", "--strict", odd)
+	f("strict by socket", exitFailed, `(?s)/mixed\.ndjson:3: .* 2 events in, 1 refused.*a line is refused, line 3`, "", "--ws", "--strict",
+		writeFile(t, "mixed.ndjson", event(7)+event(8)+"x\n"+event(9)))
 	f("usage: batch", exitUsage, `at least 1`, "", "--batch", "0", good)
 	f("usage: timeout", exitUsage, `not negative`, "", "--timeout", "-1s", good)
 	f("usage: accept", exitUsage, `--accept needs --ws`, "", "--accept", "control.cancel", good)
@@ -106,6 +115,14 @@ func TestEmit(t *testing.T) {
 	env[0] = "SLUICE_URL=http://" + ln.Addr().String()
 	_ = ln.Close()
 	f("nobody there", exitFailed, `(?s)no answer from the relay: .*trying again.*gave up after`, "", "--timeout", "50ms", good)
+}
+
+// The help tells what the reader of printed commands has to reckon with.
+func TestEmitHelp(t *testing.T) {
+	o := runClient(t, nil, nil, (*app).emitCommand, "emit", "--help")
+	if text := strings.Join(strings.Fields(o.stdout), " "); !strings.Contains(text, "printed, again with the same id") {
+		t.Errorf("%q", o.stdout)
+	}
 }
 
 // The first signal ends the input; what was read is in.

@@ -78,23 +78,45 @@ func (a *app) command() *cli.Command {
 		Version: version(),
 		Description: "Start with \"sluice serve\"; \"sluice serve --help\" shows how to publish and\n" +
 			"watch events with curl, and every setting.",
-		Writer:          a.stdout,
-		ErrWriter:       a.stderr,
-		HideHelpCommand: true,
-		// "sluice completion bash" and so on.
-		EnableShellCompletion: true,
-		OnUsageError:          onUsageError,
-		ExitErrHandler:        func(context.Context, *cli.Command, error) {}, // main reports
+		Writer:                          a.stdout,
+		ErrWriter:                       a.stderr,
+		HideHelpCommand:                 true,
+		EnableShellCompletion:           true,
+		ConfigureShellCompletionCommand: configureCompletion,
+		OnUsageError:                    onUsageError,
+		ExitErrHandler:                  func(context.Context, *cli.Command, error) {}, // main reports
 		Commands: []*cli.Command{
 			a.serveCommand(), a.tailCommand(), a.emitCommand(), a.controlCommand(), a.timelineCommand(),
 			a.validateCommand(), a.demoCommand(), a.doctorCommand(), a.versionCommand(),
 		},
-		Action: func(_ context.Context, cmd *cli.Command) error {
-			if name := cmd.Args().First(); name != "" {
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			switch name := cmd.Args().First(); {
+			case name == "help" && cmd.Args().Len() == 2:
+				return cli.ShowCommandHelp(ctx, cmd, cmd.Args().Get(1))
+			case name != "" && name != "help":
 				return usageError{fmt.Errorf("unknown command %q: see sluice --help", name)}
 			}
 			return cli.ShowRootCommandHelp(cmd)
 		},
+	}
+}
+
+// configureCompletion makes the library's command one of ours: listed, and with
+// our exit codes.
+func configureCompletion(c *cli.Command) {
+	c.Hidden = false
+	c.Usage = "print a completion script for bash, zsh, fish or pwsh"
+	c.Description = "Source what it prints, or put it where the shell looks for completions:\n\n" +
+		"   source <(sluice completion bash)\n" +
+		"   sluice completion fish > ~/.config/fish/completions/sluice.fish\n\n" +
+		"Bash needs the bash-completion package."
+	c.OnUsageError = onUsageError
+	c.HideHelpCommand = true
+	c.Action = func(_ context.Context, cmd *cli.Command) error {
+		if shell := cmd.Args().First(); shell != "" {
+			return usageError{fmt.Errorf("no completion for %q: see sluice completion --help", shell)}
+		}
+		return cli.ShowSubcommandHelp(cmd)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/urfave/cli/v3"
@@ -68,12 +69,14 @@ Values of one flag are alternatives, flags hold together. --filter takes the
 relay's own filter language in their place. --capture is the level of detail
 that is asked for: what an event has above it is left out.
 
-The state file has a position for each session. Only one tail may use it at a
-time. If tail is killed, what was printed in the last second comes again.
+The state file has a position for each session. It is of one relay, and of one
+tail at a time. A relay that was restarted is asked for everything that it
+holds of these sessions; the last 4,096 events printed are known again. If tail
+is killed, what was printed in the last second comes again.
 
 Exit status: 0 ended by a signal, the end of --no-follow or of the reader of a
 pipe; 1 refused or failed; 78 the command line is wrong. Without --no-follow a
-relay that is not there is tried again for ever.`
+relay that is not there is tried again for ever, with it five times in a row.`
 
 // tailCommand follows a relay.
 func (a *app) tailCommand() *cli.Command {
@@ -150,8 +153,13 @@ func (a *app) tailOptions(cmd *cli.Command) (follow.Options, error) {
 	if o.Relay, err = a.relay(cmd); err != nil {
 		return o, err
 	}
-	for _, name := range []string{flagTailFilter, flagTailState, flagTailCapture} {
+	for _, name := range []string{flagTailFilter, flagTailState, flagTailCapture, flagTailSeverity} {
 		if cmd.IsSet(name) && cmd.String(name) == "" {
+			return o, usageError{fmt.Errorf("--%s is empty", name)}
+		}
+	}
+	for _, name := range []string{flagTailSession, flagTailAgent, flagTailType} {
+		if values := cmd.StringSlice(name); cmd.IsSet(name) && (len(values) == 0 || slices.Contains(values, "")) {
 			return o, usageError{fmt.Errorf("--%s is empty", name)}
 		}
 	}

@@ -46,15 +46,18 @@ func New(address, token string) (*Relay, error) {
 		address = "http://" + address
 	}
 	u, err := url.Parse(address)
+	if parse, ok := errors.AsType[*url.Error](err); ok {
+		err = parse.Err // without the address: it may hold a secret
+	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrURL, err)
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("%w: %q is not http or https", ErrURL, u.Scheme)
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("%w: %q has no host", ErrURL, address)
+		return nil, fmt.Errorf("%w: %q has no host", ErrURL, plain(u))
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%w: %q has more than a host and a path", ErrURL, u.Redacted())
+		return nil, fmt.Errorf("%w: %q has more than a host and a path", ErrURL, plain(u))
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	r.Base = u
@@ -73,6 +76,11 @@ func New(address, token string) (*Relay, error) {
 		},
 	}}
 	return r, nil
+}
+
+// plain returns a URL for an error, without what may hold a secret.
+func plain(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
 // Local tells whether the relay is on this machine, by its address.

@@ -34,13 +34,14 @@ func TestNew(t *testing.T) {
 	f("unix:/run/relay", "http://localhost", true)
 
 	for _, bad := range []string{
-		"ftp://relay", "http://", "http://u:secret@relay", "http://relay?x=1", "http://relay#x", "http://re lay", ":",
+		"ftp://relay", "http://", "http://u:secret@relay", "http://relay?x=secret", "http://relay#secret",
+		"http://?x=secret", "http://u:secret@relay:port?x=secret", "http://re lay", ":",
 	} {
 		_, err := New(bad, "")
 		if !errors.Is(err, ErrURL) {
 			t.Errorf("%q: %v", bad, err)
 		} else if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: the error tells the password: %v", bad, err)
+			t.Errorf("%q: the error tells the secret: %v", bad, err)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/demo/fleet"
 )
 
 // Bounds of the pause before another try. The longest is short, for a
@@ -19,14 +21,45 @@ type backoff struct{ last time.Duration }
 
 func (b *backoff) reset() { b.last = 0 }
 
-// wait pauses, for atLeast if that is longer, or until ctx ends.
-func (b *backoff) wait(ctx context.Context, atLeast time.Duration) {
+// wait pauses, for atLeast if that is longer, or until ctx ends or cut is closed.
+func (b *backoff) wait(ctx context.Context, atLeast time.Duration, cut <-chan struct{}) {
 	b.last = min(max(2*b.last, firstPause), maxPause)
 	pause := b.last/2 + rand.N(b.last/2+1)
 	timer := time.NewTimer(max(pause, atLeast))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-cut:
 	case <-ctx.Done():
+	}
+}
+
+// pause waits before another try after err. It returns false if that is of no
+// use: nothing listens, and only the last events remain.
+func (p *player) pause(ctx context.Context, b *backoff, err error, atLeast time.Duration) bool {
+	var cut <-chan struct{}
+	if gone(err) {
+		select {
+		case <-p.ending:
+			return false
+		default:
+			cut = p.ending // it may have come back, so that it is tried once more
+		}
+	}
+	b.wait(ctx, atLeast, cut)
+	return true
+}
+
+// drop takes events away from a sender that gave up, until there are no more.
+func drop(ctx context.Context, in <-chan fleet.Event) {
+	for {
+		select {
+		case _, open := <-in:
+			if !open {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
 	}
 }

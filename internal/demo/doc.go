@@ -16,7 +16,8 @@
 //     each agent, commandCount commands, one body.
 //   - D2: an event goes again only with the same bytes, and no event of an agent
 //     overtakes another.
-//   - D3: Run ends within endTimeout after its context, whatever the relay does.
+//   - D3: Run ends within endTimeout after its context, whatever the relay does,
+//     and at once when nothing listens any more.
 //
 // Specification: the AEP 0.1 relay contract, sections 4, 12 and 14.
 package demo

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -98,7 +99,10 @@ func (l *link) run(ctx context.Context) {
 		}
 		counts.reconnects.Add(1)
 		counts.problem(err)
-		l.pause.wait(ctx, 0)
+		if !l.player.pause(ctx, &l.pause, err, 0) {
+			drop(ctx, l.in)
+			return
+		}
 	}
 }
 
@@ -113,7 +117,7 @@ func (l *link) connect(ctx context.Context) error {
 	defer l.player.counts.connected.Add(-1)
 
 	ctx, cancel := context.WithCancel(ctx)
-	r := &reader{link: l, conn: conn, pongs: make(chan int64, 1), lost: make(chan error, 1)}
+	r := &reader{link: l, conn: conn, pongs: make(chan pong, 1), lost: make(chan error, 1)}
 	var reading sync.WaitGroup
 	reading.Go(func() { r.run(ctx) })
 	defer reading.Wait()
@@ -130,10 +134,13 @@ func (l *link) dial(ctx context.Context) (*websocket.Conn, error) {
 		HTTPClient: relay.HTTP, HTTPHeader: relay.Header(),
 	})
 	if err != nil {
-		if response != nil && final(response.StatusCode) {
-			return nil, fmt.Errorf("%w: %w", ErrRefused, explain(response))
+		switch {
+		case response == nil, response.StatusCode == http.StatusSwitchingProtocols:
+			return nil, err
+		case final(response.StatusCode):
+			return nil, fmt.Errorf("%w: %w", ErrRefused, explain(response, relay.Token != ""))
 		}
-		return nil, err
+		return nil, explain(response, relay.Token != "")
 	}
 	conn.SetReadLimit(readLimit)
 	if err := l.hello(ctx, conn); err != nil {
@@ -202,8 +209,8 @@ func (l *link) write(ctx context.Context, conn *websocket.Conn, r *reader) error
 			return ctx.Err()
 		case err := <-r.lost:
 			return err
-		case n := <-r.pongs:
-			w.confirm(n)
+		case p := <-r.pongs:
+			w.confirm(p)
 		case <-tick.C:
 			w.due = true
 		case e, open := <-in:
@@ -253,15 +260,16 @@ func (w *writer) ask(ctx context.Context) error {
 	return send(ctx, w.conn, []byte(`{"type":"ping","t":`+strconv.FormatInt(l.count, 10)+`}`))
 }
 
-// confirm forgets what is known to be in.
-func (w *writer) confirm(n int64) {
+// confirm forgets, and counts, what is known to be in.
+func (w *writer) confirm(p pong) {
 	l := w.link
 	w.asked = time.Time{}
 	i := 0
-	for i < len(l.held) && l.held[i].number <= n {
+	for i < len(l.held) && l.held[i].number <= p.number {
 		i++
 	}
 	l.held = append(l.held[:0], l.held[i:]...)
+	l.player.counts.accepted.Add(max(int64(i)-p.refused, 0))
 	if l.closed {
 		w.due = true
 	}

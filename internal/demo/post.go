@@ -43,6 +43,8 @@ func (s *poster) run(ctx context.Context) {
 		if err := s.deliver(ctx, body); err != nil {
 			if errors.Is(err, ErrRefused) {
 				s.player.refuse(err)
+			} else {
+				drop(ctx, s.in)
 			}
 			return
 		}
@@ -75,7 +77,7 @@ func (s *poster) collect(ctx context.Context) []byte {
 	return body
 }
 
-// deliver posts a batch until it is taken. The same bytes again do no harm,
+// deliver posts a batch until it is taken, or given up at the end. The same bytes again do no harm,
 // since the relay knows events by source and id (R161).
 func (s *poster) deliver(ctx context.Context, body []byte) error {
 	counts := &s.player.counts
@@ -84,6 +86,7 @@ func (s *poster) deliver(ctx context.Context, body []byte) error {
 		switch {
 		case err == nil:
 			counts.connected.Store(1)
+			counts.accepted.Add(int64(bytes.Count(body, []byte{'\n'})))
 			s.pause.reset()
 			return nil
 		case errors.Is(err, ErrRefused), ctx.Err() != nil:
@@ -93,7 +96,9 @@ func (s *poster) deliver(ctx context.Context, body []byte) error {
 			counts.reconnects.Add(1)
 		}
 		counts.problem(err)
-		s.pause.wait(ctx, wait)
+		if !s.player.pause(ctx, &s.pause, err, wait) {
+			return err
+		}
 	}
 }
 
@@ -117,9 +122,9 @@ func (s *poster) post(ctx context.Context, body []byte) (time.Duration, error) {
 		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1024))
 		return 0, nil
 	case final(response.StatusCode):
-		return 0, fmt.Errorf("%w: %w", ErrRefused, explain(response))
+		return 0, fmt.Errorf("%w: %w", ErrRefused, explain(response, relay.Token != ""))
 	}
 	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
 	wait := min(max(time.Duration(seconds)*time.Second, 0), maxRetry)
-	return wait, explain(response)
+	return wait, explain(response, relay.Token != "")
 }

@@ -18,12 +18,18 @@ type frame struct {
 	Detail string          `json:"detail"`
 }
 
+// pong tells that all up to an event was processed, and how many of those after
+// the last pong's were refused.
+type pong struct{ number, refused int64 }
+
 // reader reads one connection.
 type reader struct {
 	link  *link
 	conn  *websocket.Conn
-	pongs chan int64 // the latest
+	pongs chan pong  // the latest
 	lost  chan error // why reading ended
+
+	refused int64 // since the last pong
 }
 
 func (r *reader) run(ctx context.Context) {
@@ -59,10 +65,12 @@ func (r *reader) message(ctx context.Context, text []byte) error {
 			return fmt.Errorf("pong with another t: %.50q", f.T)
 		}
 		select {
-		case r.pongs <- n:
+		case r.pongs <- pong{n, r.refused}:
+			r.refused = 0
 		case <-ctx.Done():
 		}
 	case f.Type == "error":
+		r.refused++
 		p.counts.refused.Add(1)
 		p.counts.problem(fmt.Errorf("%s: %s", f.Code, f.Detail))
 	}

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,9 @@ const (
 // trying again is of no use.
 var ErrRefused = errors.New("the relay refuses")
 
+// ErrNothing tells that the relay took none of the events.
+var ErrNothing = errors.New("no event got in")
+
 // Options says what is played where.
 type Options struct {
 	Relay *client.Relay
@@ -57,7 +61,8 @@ type player struct {
 	opts     Options
 	out      sender
 	commands chan fleetCommand
-	fatal    chan error // the first is kept
+	fatal    chan error    // the first is kept
+	ending   chan struct{} // closed when only the last events remain
 	begun    time.Time
 
 	// Owned by Run's goroutine, but for fleet.Name.
@@ -73,14 +78,17 @@ type player struct {
 type counts struct {
 	connected  atomic.Int64
 	reconnects atomic.Int64
+	accepted   atomic.Int64 // the relay told that they are in
 	refused    atomic.Int64
-	lastError  atomic.Pointer[string]
+	lastError  atomic.Pointer[string] // that no status line told
+	why        atomic.Pointer[string] // the last error, told or not
 }
 
 // problem keeps the last thing that went wrong, for the status line.
 func (c *counts) problem(err error) {
-	text := clean(err.Error())
+	text := clean(plain(err))
 	c.lastError.Store(&text)
+	c.why.Store(&text)
 }
 
 // fleetCommand is a command on its way to an agent.
@@ -99,7 +107,8 @@ type sender interface {
 }
 
 // Run plays the fleet until ctx ends or the duration is over, ends all sessions
-// and returns nil; or it returns ErrRefused, or an error of the configuration.
+// and returns nil; or it returns ErrRefused, ErrNothing, or an error of the
+// configuration.
 func Run(ctx context.Context, o Options) error {
 	if o.Interval <= 0 {
 		o.Interval = statusInterval
@@ -116,7 +125,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	p := &player{
 		opts: o, fleet: f, begun: o.Fleet.Start,
-		commands: make(chan fleetCommand, commandCount), fatal: make(chan error, 1),
+		commands: make(chan fleetCommand, commandCount), fatal: make(chan error, 1), ending: make(chan struct{}),
 	}
 	if o.HTTP {
 		p.out = newPoster(p)
@@ -138,6 +147,7 @@ func (p *player) run(ctx context.Context) error {
 		p.out.run(work)
 	})
 	err := p.play(ctx)
+	close(p.ending)
 	if err == nil {
 		last := time.AfterFunc(p.opts.last, stop)
 		defer last.Stop()
@@ -155,6 +165,9 @@ func (p *player) run(ctx context.Context) error {
 		case <-ended:
 			running.Wait()
 			p.status(true)
+			if err == nil {
+				err = p.nothing()
+			}
 			return err
 		}
 	}
@@ -166,6 +179,18 @@ func (p *player) refuse(err error) {
 	case p.fatal <- err:
 	default:
 	}
+}
+
+// nothing returns ErrNothing if the relay took none of what there was.
+func (p *player) nothing() error {
+	why := p.counts.why.Load()
+	switch {
+	case p.counts.accepted.Load() > 0, why == nil && p.fleet.Stats().Events == 0:
+		return nil
+	case why == nil:
+		return fmt.Errorf("%w: %w", ErrNothing, errSilent)
+	}
+	return fmt.Errorf("%w: %s", ErrNothing, *why)
 }
 
 // elapsed is the fleet's time.

@@ -14,12 +14,14 @@ func (p *player) greet() {
 	p.say(`watch with: sluice tail --filter '{"demofleet":"%s"}'`, p.fleet.Tag())
 }
 
-// status tells how it goes, in one line; over that it has gone.
+// status tells how it goes, in one line; over that it has gone. It counts the
+// events that the relay has told are in.
 func (p *player) status(over bool) {
 	s := p.fleet.Stats()
 	var b strings.Builder
 	seconds := max(time.Since(p.begun).Seconds(), 0.001)
-	fmt.Fprintf(&b, "%d events (%.1f/s), %d sessions open", s.Events, float64(s.Events)/seconds, s.Sessions)
+	accepted, refused := p.counts.accepted.Load(), p.counts.refused.Load()
+	fmt.Fprintf(&b, "%d events in (%.1f/s), %d sessions open", accepted, float64(accepted)/seconds, s.Sessions)
 	part := func(n int64, what string) {
 		if n > 0 {
 			fmt.Fprintf(&b, ", %d %s", n, what)
@@ -28,7 +30,10 @@ func (p *player) status(over bool) {
 	part(s.Commands, "commands")
 	part(int64(s.Paused), "paused")
 	part(s.Restarts, "restarts")
-	part(p.counts.refused.Load(), "refused")
+	part(refused, "refused")
+	if over {
+		part(int64(s.Events)-accepted-refused, "lost")
+	}
 	switch connected := p.counts.connected.Load(); {
 	case over:
 	case p.opts.HTTP && connected == 0:

@@ -2,8 +2,11 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -14,14 +17,49 @@ const (
 	nearLimit = 0.8
 )
 
+// ErrAdmin tells that an admin listener's address cannot be used.
+var ErrAdmin = errors.New("bad address of the admin listener")
+
+// ParseAdmin returns the base URL of the admin listener at an http or https URL,
+// or at a host and a port as SLUICE_ADMIN has them. The error is ErrAdmin.
+func ParseAdmin(address string) (string, error) {
+	full := address
+	if !strings.Contains(address, "://") {
+		_, port, err := net.SplitHostPort(address)
+		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+			return "", fmt.Errorf("%w: %q is not host:port, a URL or off", ErrAdmin, address)
+		}
+		full = "http://" + address
+	}
+	u, err := url.Parse(full)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%w: %q is not a URL", ErrAdmin, address)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf("%w: %q is not http or https", ErrAdmin, u.Scheme)
+	case u.Hostname() == "":
+		return "", fmt.Errorf("%w: %q has no host", ErrAdmin, address)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return "", fmt.Errorf("%w: %q has more than a host and a path", ErrAdmin, u.Redacted())
+	}
+	return strings.TrimRight(full, "/"), nil
+}
+
 // checkAdmin looks at the admin listener: readiness, descriptors, connections.
 func (d *doctor) checkAdmin(ctx context.Context) finding {
-	if d.Admin == "" {
+	switch {
+	case d.Admin == "" && d.AdminGiven:
+		return skip("the admin listener was turned off, by --admin off")
+	case d.Admin == "":
 		return skip("the admin listener was not asked: by default it is for a relay of this machine, see --admin")
 	}
 	base := strings.TrimRight(d.Admin, "/")
 	ready, err := d.askAdmin(ctx, base+"/readyz")
-	if err != nil {
+	switch {
+	case err != nil && d.AdminGiven:
+		return warn(fmt.Sprintf("no admin listener at %s: %s", quote(base), err),
+			"give the listener's address with --admin, as SLUICE_ADMIN has it, or --admin off")
+	case err != nil:
 		return skip("no admin listener at %s: %s", quote(base), err)
 	}
 	switch {

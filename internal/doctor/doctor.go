@@ -71,6 +71,8 @@ type Options struct {
 	Publish bool
 	// Admin is the base URL of the admin listener, "" for one not to look at.
 	Admin string
+	// AdminGiven tells that Admin was asked for, and is not a default.
+	AdminGiven bool
 	// Each is called with each finding when it is made, unless nil.
 	Each func(Finding)
 

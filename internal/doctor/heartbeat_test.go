@@ -3,6 +3,7 @@ package doctor
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -152,6 +153,29 @@ func TestAdmin(t *testing.T) {
 		server.Close()
 		if got := d.checkAdmin(t.Context()); got.verdict != Skip {
 			t.Errorf("%s, closed: %+v", c.name, got)
+		}
+		d.AdminGiven = true
+		if got := d.checkAdmin(t.Context()); got.verdict != Warn || !strings.Contains(got.seen, "no admin listener at "+server.URL) {
+			t.Errorf("%s, closed, asked for: %+v", c.name, got)
+		}
+		d.Admin = ""
+		if got := d.checkAdmin(t.Context()); got.verdict != Skip || !strings.Contains(got.seen, "turned off") {
+			t.Errorf("%s, off: %+v", c.name, got)
+		}
+	}
+}
+
+func TestParseAdmin(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"127.0.0.1:8788": "http://127.0.0.1:8788", "[::1]:8788": "http://[::1]:8788", "localhost:1": "http://localhost:1",
+		"http://relay.example:8788/": "http://relay.example:8788", "https://relay.example/admin": "https://relay.example/admin",
+		"": "", "foo": "", "foo:": "", ":8788": "", "ftp://x": "", "http://": "", "http://u:p@x": "", "http://x?y": "", "http://re lay": "",
+		"unix:/x": "", "x:y": "",
+	} {
+		got, err := ParseAdmin(address)
+		if got != want || errors.Is(err, ErrAdmin) != (want == "") {
+			t.Errorf("%q: %q, %v; want %q", address, got, err, want)
 		}
 	}
 }

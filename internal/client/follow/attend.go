@@ -176,7 +176,9 @@ func (f *follower) takeBatch(b *batch) (signs bool, err error) {
 			if !f.o.Once && !b.req.live && it.text != f.boot {
 				return signs, errEnded // the live connection is to the old one
 			}
-			f.booted(it.text)
+			if f.booted(it.text) {
+				return signs, errAnother
+			}
 		case isGap:
 			if b.req.live || !b.req.all || f.takes(b.req, it.session) {
 				f.gap(it)
@@ -211,15 +213,30 @@ func (f *follower) accepted() {
 	f.up, f.down, f.why, f.resumed = true, false, "", true
 }
 
-// booted compares the relay's boot id with the last one (R55).
-func (f *follower) booted(boot string) {
-	if f.boot != "" && f.boot != boot {
+// booted compares the relay's boot id with the last one (R55). It reports
+// whether positions were asked for that mean nothing to this relay: sessions
+// may be numbered from their start again.
+func (f *follower) booted(boot string) (another bool) {
+	recalled := f.recalled
+	f.recalled = false
+	if f.boot == boot {
+		return false
+	}
+	if f.boot != "" {
+		if f.down { // over a socket the boot id comes before the request is accepted
+			f.notice(Notice{Kind: Connected})
+			f.down = false
+		}
+		n := Notice{Kind: Restarted}
+		if recalled {
+			n.Text = "another relay, or one that was restarted"
+		}
+		f.notice(n)
 		f.restarted = true
-		f.notice(Notice{Kind: Restarted})
+		another = f.tracks.rewind()
 	}
-	if f.boot != boot {
-		f.boot, f.dirty = boot, true
-	}
+	f.boot, f.dirty = boot, true
+	return another
 }
 
 // lookAround asks, before the first connection, whether the relay holds

@@ -23,7 +23,9 @@
 //     more request with from=all and live=0 (R171) finds it. Of sessions that
 //     were silent since before the reader began, it shows what the events' own
 //     time puts after the loss of the connection, unless everything is wanted.
-//   - A new boot id (R55) tells that the relay has forgotten what it held.
+//   - A new boot id (R55) tells that the relay has forgotten what it held, and
+//     that positions mean nothing to it: everything of their sessions is asked
+//     for, and known again by its identity.
 //
 // All memory is bounded: events remembered, sessions with a position, events
 // that wait, the length of an event, and what a search for sessions may read.

@@ -33,6 +33,7 @@ type follower struct {
 	connection int    // counts connections
 	resumed    bool   // there was a connection before, maybe of another run
 	boot       string // the relay's last boot id
+	recalled   bool   // boot is the state file's
 	blank      bool   // the relay held nothing when this began
 	// heard is when the connection told something last. lostAt is that of a
 	// connection that was lost, until all that was missed has been fetched.
@@ -142,6 +143,7 @@ func (f *follower) end() error {
 
 // run connects until there is nothing more to do.
 func (f *follower) run(ctx context.Context) error {
+	again := false // the last attempt was to a relay that is another now
 	for tries := 0; ; {
 		f.up, f.progress = false, false
 		began := f.now()
@@ -155,12 +157,19 @@ func (f *follower) run(ctx context.Context) error {
 			return err
 		case errors.Is(err, errTooMany):
 			continue // with fewer
+		case errors.Is(err, errAnother) && !again:
+			again = true
+			continue // from the beginning
 		}
+		again = false
 		if tries++; f.progress {
 			tries = 0
 		}
 		if f.o.Once && tries >= maxTries {
-			return fmt.Errorf("%w: %w", ErrGaveUp, err)
+			if f.up {
+				return fmt.Errorf("%w: %w", ErrGaveUp, err)
+			}
+			return gaveUp(err)
 		}
 		if f.up {
 			f.backoff.lasted(f.now().Sub(began))

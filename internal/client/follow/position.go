@@ -50,6 +50,10 @@ type track struct {
 	stamp   uint64 // of the last event; newer is higher
 	born    int    // the connection that made it
 	waiting int    // the request that catches up with it, 0 for none
+
+	// read is the position at an earlier relay, until this one has told where
+	// the session begins; nil otherwise.
+	read *point
 }
 
 // tracks are the sessions with a position.
@@ -117,6 +121,21 @@ func (ts *tracks) advance(t *track, at point, id identity) {
 		t.done = t.above[0].at
 		ts.absorb(t)
 	}
+}
+
+// rewind sets all positions to the beginning: the relay is another. What comes
+// again is known by its identity. It reports whether there are any.
+func (ts *tracks) rewind() bool {
+	for _, t := range ts.bySession {
+		for _, s := range t.above {
+			ts.absorbed(s.id)
+		}
+		if t.read == nil {
+			t.read = new(t.done)
+		}
+		t.done, t.above = point{0, -1}, nil
+	}
+	return len(ts.bySession) > 0
 }
 
 // skip moves the position past what is gone, to just before earliest.

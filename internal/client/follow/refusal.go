@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +22,27 @@ var (
 	ErrGaveUp = errors.New("the replay does not come to its end")
 )
 
+// unreachable is an ErrGaveUp of a relay to which no connection could be made.
+type unreachable struct{ err error }
+
+func (e unreachable) Error() string {
+	why := e.err
+	if call, ok := errors.AsType[*os.SyscallError](why); ok {
+		why = call.Err
+	}
+	return "cannot reach the relay: " + clean(why.Error())
+}
+
+func (e unreachable) Unwrap() []error { return []error{ErrGaveUp, e.err} }
+
+// gaveUp returns the error of a replay whose last attempt ended with err.
+func gaveUp(err error) error {
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return unreachable{err}
+	}
+	return fmt.Errorf("%w: %w", ErrGaveUp, err)
+}
+
 // Reasons for the end of a connection.
 var (
 	errEnded  = errors.New("the relay has ended the stream")
@@ -28,6 +51,8 @@ var (
 	// errTooMany tells that a request had more positions than the relay takes
 	// (R173).
 	errTooMany = errors.New("the relay takes fewer positions")
+	// errAnother tells that the relay does not know the positions asked for.
+	errAnother = errors.New("the relay was restarted")
 )
 
 // Refusal is an answer that every further attempt would get too.

@@ -85,6 +85,71 @@ func TestOnceWithState(t *testing.T) {
 	f()
 }
 
+// R55: another relay than the state file's is asked for everything, since a
+// session may begin anew in the same epoch. What was read does not come again,
+// and is no gap.
+func TestStateOfAnotherRelay(t *testing.T) {
+	const said = "# another relay, or one that was restarted: events that it had and that were not read before are lost"
+	event := func(id, session string, seq uint64) string {
+		return relaytest.Event{ID: id, Session: session, Seq: seq}.JSON()
+	}
+	for _, o := range []Options{{Once: true}, {Once: true, Filter: `{"type":"progress.*"}`}, {}, {Socket: true}} {
+		t.Run(fmt.Sprintf("once=%v,ws=%v,filter=%s", o.Once, o.Socket, o.Filter), func(t *testing.T) {
+			o.State = filepath.Join(t.TempDir(), "state")
+			old := startRelay(t)
+			o.Relay = at(t, old.Addr)
+			mustPublish(t, old.Addr, round(2, 0)...)
+			mustPublish(t, old.Addr, round(2, 1)...)
+			if got := once(t, o); len(got) != 4 {
+				t.Fatalf("%v", got)
+			}
+			other := startRelay(t)
+			o.Relay = at(t, other.Addr)
+			// The first session begins anew; the second goes on, and its emitter
+			// sends its last event again; the third is new.
+			mustPublish(t, other.Addr, event("new-0", "session:0", 0), event("s1-1", "session:1", 1),
+				event("s1-2", "session:1", 2), event("third", "session:2", 0))
+			want := []string{said, "new-0", "s1-2", "third"}
+			c := newCollector()
+			r := startFollow(t, o, c)
+			c.awaitEvents(t, 3)
+			if !o.Once {
+				r.stop()
+			}
+			if err := r.wait(t); err != nil {
+				t.Fatal(err)
+			}
+			got := c.lines()
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if got := once(t, o); len(got) != 0 {
+				t.Errorf("again: %q", got)
+			}
+		})
+	}
+}
+
+// R166: of what an earlier relay gave, nothing is missing; behind it is a gap.
+func TestRewoundGap(t *testing.T) {
+	f := func(earliest int64, want int) {
+		t.Helper()
+		c := newCollector()
+		f := &follower{sink: c, tracks: newTracks(maxAbove, ignore), memory: newMemory(maxAbove)}
+		f.tracks.start("s", point{1, 7}, 0)
+		f.tracks.rewind()
+		f.gap(&item{session: "s", at: point{1, earliest}})
+		f.gap(&item{session: "s", at: point{1, earliest + 5}})
+		if got := len(c.lines()); got != want {
+			t.Errorf("earliest %d: %q, want %d", earliest, c.lines(), want)
+		}
+	}
+	f(5, 1)
+	f(8, 1)
+	f(9, 2)
+}
+
 // R173: a relay may take few positions in a request, or none.
 func TestFewPositions(t *testing.T) {
 	for _, limit := range []string{"3", "0"} {

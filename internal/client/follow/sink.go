@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,7 +32,8 @@ const (
 	// Connected: there is a connection, after an Unreachable or Lost.
 	Connected
 	// Restarted: the relay is another than before, or was started again, and
-	// has forgotten what it held (R55).
+	// has forgotten what it held (R55). Text has other words for it if a state
+	// file leaves open which.
 	Restarted
 	// Gap: events of Session before the position Epoch, Seq are gone (R166,
 	// R170, R423).
@@ -75,7 +77,7 @@ func (n Notice) String() string {
 	case Connected:
 		return "connected"
 	case Restarted:
-		return "the relay was restarted: events that it had and that were not read before are lost"
+		return cmp.Or(n.Text, "the relay was restarted") + ": events that it had and that were not read before are lost"
 	case Gap:
 		return fmt.Sprintf("gap in session %s: events before %d:%d are gone", strconv.Quote(n.Session), n.Epoch, n.Seq)
 	case Shed:

@@ -154,7 +154,7 @@ func (f *follower) load(s *state) {
 	for ids := s.Recent; len(ids) > 0; ids = ids[identityBytes:] {
 		f.memory.add(identity(ids[:identityBytes]))
 	}
-	f.boot, f.lostAt, f.resumed = s.Boot, s.Alive, true
+	f.boot, f.recalled, f.lostAt, f.resumed = s.Boot, true, s.Alive, true
 }
 
 // save writes the state file, after what it tells of was flushed (F1).

@@ -160,6 +160,7 @@ func (f *follower) hand(e *event, text []byte) error {
 func (f *follower) place(e *event) {
 	f.dirty = true
 	if t := f.tracks.bySession[e.session]; t != nil {
+		t.read = nil
 		f.tracks.advance(t, e.at, e.id)
 		return
 	}
@@ -204,8 +205,12 @@ func (f *follower) releaseLoose() error {
 
 // gap tells what is gone, and moves the position past it.
 func (f *follower) gap(it *item) {
-	f.notice(Notice{Kind: Gap, Session: it.session, Epoch: it.at.epoch, Seq: it.at.seq})
-	if t := f.tracks.bySession[it.session]; t != nil {
+	t := f.tracks.bySession[it.session]
+	if t == nil || t.read == nil || t.read.compare(point{it.at.epoch, it.at.seq - 1}) < 0 {
+		f.notice(Notice{Kind: Gap, Session: it.session, Epoch: it.at.epoch, Seq: it.at.seq})
+	}
+	if t != nil {
+		t.read = nil
 		f.tracks.skip(t, it.at)
 		f.dirty = true
 	}

@@ -87,8 +87,10 @@ type Order struct {
 	Wait time.Duration
 
 	// Message is called with the text of each message that is about the
-	// command, Notice with sentences about delays. They may be nil.
+	// command, Decided once with the decision when it comes, before its end is
+	// waited for, and Notice with sentences about delays. They may be nil.
 	Message func(text []byte)
+	Decided func(Result)
 	Notice  func(string)
 }
 
@@ -138,6 +140,9 @@ func Command(ctx context.Context, relay *client.Relay, o Order) (Result, error) 
 	}
 	if o.Message == nil {
 		o.Message = func([]byte) {}
+	}
+	if o.Decided == nil {
+		o.Decided = func(Result) {}
 	}
 	if o.Notice == nil {
 		o.Notice = func(string) {}
@@ -356,6 +361,7 @@ func (t *talk) refused(m *message) (done bool, err error) {
 	switch m.Code {
 	case "unsupported":
 		t.result.Decision, t.result.Reason = Rejected, m.why()
+		t.order.Decided(t.result)
 		return true, nil
 	case "unauthorized":
 		return false, fmt.Errorf("%w (%s): it routes them only when it has a token: "+
@@ -382,9 +388,11 @@ func (t *talk) acknowledged(ctx context.Context, m *message) (done bool, err err
 		_ = json.Unmarshal(m.Data, &why) // its reason may be down-leveled away
 		t.result.Decision = Rejected
 		t.result.Reason = strings.TrimSuffix(printable(why.Reason)+": "+printable(why.Detail), ": ")
+		t.order.Decided(t.result)
 		return true, nil
 	}
 	t.result.Decision = Accepted
+	t.order.Decided(t.result)
 	if t.order.Wait <= 0 || t.result.End != nil {
 		return true, nil
 	}
@@ -413,8 +421,7 @@ func (o *Order) endTypes() []string {
 func (o *Order) isEnd(m *message, acknowledged bool) bool {
 	types := o.endTypes()
 	if m.cause() == o.ID {
-		return types == nil && !strings.HasPrefix(m.Type, "control.") || slices.Contains(types, m.Type) ||
-			o.Type == TypeCancel && m.Type == "run.cancelled"
+		return types == nil && !strings.HasPrefix(m.Type, "control.") || slices.Contains(types, m.Type)
 	}
 	if !acknowledged || !slices.Contains(types, m.Type) {
 		return false

@@ -60,6 +60,40 @@ func TestMixedLines(t *testing.T) {
 	}
 }
 
+// With Strict a line that is not even sent ends it, with all lines ahead of it
+// in and none behind it, whatever is wrong with those.
+func TestStrictBySocket(t *testing.T) {
+	long := relaytest.Padded("s", 50, "info", 5000).JSON()
+	for name, c := range map[string]struct {
+		bad, behind string
+		batch       int
+	}{
+		"no JSON":              {bad: `{"aep":1`, behind: "also bad"},
+		"a frame":              {bad: `{"type":"ping","t":1}`, behind: long},
+		"too long":             {bad: long, behind: long},
+		"too long, then bad":   {bad: long, behind: "x"},
+		"over many batches":    {bad: "x", behind: "y", batch: 1},
+		"the first of a batch": {bad: "x", behind: "y", batch: 5},
+	} {
+		p := startRelay(t)
+		good := events("s", 0, 11)
+		lines := append(append([]string{}, good[:10]...), c.bad, c.behind, good[10])
+		var l log
+		o := l.options()
+		o.Socket, o.Strict, o.LineBytes, o.BatchLines, o.Timeout = &Socket{}, true, 4000, c.batch, patience
+		stats, err := Run(t.Context(), relayAt(t, "http://"+p.Addr, ""), joined(lines...), o)
+		if !errors.Is(err, ErrRefusedLine) || !strings.Contains(err.Error(), "line 11") || stats.Events != 10 || stats.Refused != 1 {
+			t.Errorf("%s: %+v, %v", name, stats, err)
+		}
+		if got := l.lines(); !slices.Equal(got, []int64{11}) {
+			t.Errorf("%s: refused %v, want line 11", name, got)
+		}
+		if got := held(t, p.Addr, ""); !slices.Equal(got, good[:10]) {
+			t.Errorf("%s: the relay holds %q", name, got)
+		}
+	}
+}
+
 // The relay's own limits are met by cutting, over both bindings: a line that is
 // too long is found and refused, also where the relay only closes (R332).
 func TestRelayLimits(t *testing.T) {

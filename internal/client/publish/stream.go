@@ -44,7 +44,8 @@ type stream struct {
 
 	batches <-chan *batch
 	input   error // of the feed; valid once batches is closed
-	drained bool  // batches is closed
+	drained bool  // batches is closed, or nothing more is wanted
+	ending  error // of a line refused here, returned once those ahead are in
 
 	queue []flight // to be sent, the oldest first
 	sent  []flight // their pong is due, the oldest first
@@ -79,6 +80,8 @@ func (s *sender) overSocket(ctx context.Context) (Stats, error) {
 		done, err := st.connection(ctx, first)
 		var later *laterError
 		switch {
+		case done && st.ending != nil:
+			return s.stats, st.ending
 		case done:
 			return s.stats, inputError(st.input)
 		case ctx.Err() != nil:
@@ -162,9 +165,7 @@ func (s *stream) drive(ctx context.Context, conn *socketConn, in *inbox) (done b
 		}
 		select {
 		case b, open := <-more:
-			if err := s.accept(b, open); err != nil {
-				return false, err
-			}
+			s.accept(b, open)
 			if len(s.sent) == 0 {
 				heard = time.Now() // nothing was owed
 			}
@@ -203,30 +204,39 @@ func (s *stream) window() int {
 }
 
 // accept takes a batch of the input: lines that may not be sent are refused
-// here, the rest is queued.
-func (s *stream) accept(b *batch, open bool) error {
+// here, the rest is queued. With Strict the first such line ends the input, and
+// only the lines ahead of it are still sent.
+func (s *stream) accept(b *batch, open bool) {
 	if !open {
 		s.drained = true
-		return nil
+		return
 	}
 	s.screen(b)
-	err := s.refuseUnsent(b)
+	if err := s.refuseUnsent(b); err != nil {
+		s.ending, s.drained = err, true
+	}
 	if len(b.lines) == 0 {
 		s.finish(b)
-		return err
+		return
 	}
 	s.queue = append(s.queue, flight{batch: b, span: span{0, len(b.lines)}})
-	return err
 }
 
 // screen takes out of a batch what is no event: a frame would be obeyed, and an
-// error about a text without an id could not be told from others (R340).
+// error about a text without an id could not be told from others (R340). With
+// Strict only the first line that is refused is kept, and what is ahead of it.
 func (s *stream) screen(b *batch) {
 	kept := b.lines[:0]
 	for i, l := range b.lines {
+		if s.o.Strict && len(b.refused) > 0 && b.refused[0].Line < l.number {
+			break
+		}
 		text := b.text(i)
 		session, reason := s.inspect(text)
 		if reason != "" {
+			if s.o.Strict {
+				b.refused = b.refused[:0] // those are behind it
+			}
 			b.refused = append(b.refused, Refusal{Line: l.number, Reason: reason})
 			continue
 		}
@@ -236,6 +246,9 @@ func (s *stream) screen(b *batch) {
 		kept = append(kept, l)
 	}
 	b.lines = kept
+	if s.o.Strict {
+		b.refused = b.refused[:min(len(b.refused), 1)]
+	}
 }
 
 // inspect returns the session that an event claims, "" for none, or a reason

@@ -188,3 +188,26 @@ func FuzzAdd(f *testing.F) {
 		}
 	})
 }
+
+// A session has ended until something of its own comes: an answer to a command
+// is none.
+func TestEnded(t *testing.T) {
+	f := func(want bool, types ...string) {
+		t.Helper()
+		b := New("s")
+		for seq, typ := range types {
+			if !b.Add([]byte(event(typ, 1, seq, ""))) {
+				t.Fatalf("%s is not taken", typ)
+			}
+		}
+		if got := b.Timeline().Ended; got != want {
+			t.Errorf("%v: ended %v, want %v", types, got, want)
+		}
+	}
+	f(false, "session.started")
+	f(true, "session.started", "session.ended")
+	f(true, "session.started", "session.ended", "control.accepted")
+	f(true, "session.started", "session.ended", "control.rejected", "control.cancel")
+	f(false, "session.started", "control.accepted")
+	f(false, "session.started", "session.ended", "session.started")
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,8 @@ var (
 	ErrRefused = errors.New("the relay refused")
 	// ErrCut: the replay ended before its end was said (R274).
 	ErrCut = errors.New("the replay was cut off before its end")
+	// ErrUnreachable: there is no relay at that address.
+	ErrUnreachable = errors.New("cannot reach the relay")
 	// ErrSilent: nothing came for a minute (see silence).
 	ErrSilent = errors.New("the relay has fallen silent in the replay")
 )
@@ -75,10 +78,17 @@ func (b *Builder) Fetch(ctx context.Context, r *client.Relay) error {
 	return because(ctx, err)
 }
 
-// because prefers the reason for which a request was cancelled.
+// because prefers the reason for which a request was cancelled. It takes the
+// URL out of an error of the HTTP client: what was asked is long, and known.
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
+	}
+	if refused, ok := errors.AsType[*os.SyscallError](err); ok && refused.Syscall == "connect" {
+		return fmt.Errorf("%w: %w", ErrUnreachable, refused.Err)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
 	}
 	return err
 }

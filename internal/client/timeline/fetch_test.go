@@ -173,3 +173,22 @@ func TestFetchHangs(t *testing.T) {
 		server.Close()
 	}
 }
+
+// An address without a relay is said to be so, without what was asked.
+func TestFetchUnreachable(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	s.Close()
+	_, err := fetch(t, s.URL, "")
+	if !errors.Is(err, ErrUnreachable) || err.Error() != "cannot reach the relay: connection refused" {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := client.New(s.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := New("s").Fetch(ctx, r); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "filter") {
+		t.Errorf("%v", err)
+	}
+}

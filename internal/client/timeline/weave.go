@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/sluice-relay/sluice/codec/aep"
 )
@@ -80,7 +81,7 @@ func (w *weaver) header(i *item) {
 	switch {
 	case i.typ == "session.ended":
 		w.t.Ended = true
-	case i.hasSeq:
+	case i.hasSeq && !strings.HasPrefix(i.typ, "control."): // the answer to a command comes late
 		w.t.Ended = false
 	}
 	if i.typ == "error.raised" {
