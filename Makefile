@@ -143,11 +143,14 @@ conformance: build ## run the public live checker against bin/sluice (needs Node
 	elif [ $$? -eq 3 ]; then echo "conformance: skipped, for the reason above"; \
 	else exit 1; fi
 
+# A profile names the file that was run: the relay runs from a directory that
+# says nothing of the machine.
 .PHONY: profile
 profile: build ## record CPU, heap, lock and wait profiles and refresh the PGO input
+	@mkdir -p /tmp/sluice-profile profiles/pgo && cp bin/sluice /tmp/sluice-profile/
 	rm -f profiles/out/*.pprof
-	bin/sluicebench profile --out profiles/out $(ONLY:%=--only '%')
-	@mkdir -p profiles/pgo
+	bin/sluicebench profile --relay /tmp/sluice-profile/sluice --out profiles/out $(ONLY:%=--only '%')
+	@rm -r /tmp/sluice-profile
 	$(GO) tool pprof -proto -output profiles/pgo/relay.pgo profiles/out/*.cpu.pprof
 	$(GO) tool pprof -top -nodecount 25 bin/sluice profiles/pgo/relay.pgo
 
