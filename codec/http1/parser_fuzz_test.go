@@ -21,6 +21,7 @@ func FuzzParser(f *testing.F) {
 		post("Content-Length: 2") + "xyGET",
 		post("Content-Length: 6", "Transfer-Encoding: chunked") + "0\r\n\r\n",
 		post("Transfer-Encoding: chunked") + "1;a=b\r\nx\r\n0\r\nT: t\r\n\r\n",
+		post("Transfer-Encoding: chunked") + "1;\x01\r\n0\r\n0\r\n\r\n",
 		post("Expect: 100-continue", "Content-Length: 0007") + "1234567",
 		get("Upgrade: websocket", "Connection: upgrade", "Trailer: X"),
 	} {
@@ -41,7 +42,8 @@ func FuzzParser(f *testing.F) {
 			t.Fatalf("%q: whole\n%v\nsplit %v\n%v", in, whole, cuts, split)
 		}
 		if len(whole.requests) > 0 {
-			compareWithNetHTTP(t, s, in, whole.requests[0])
+			refused := whole.err != nil && len(whole.requests) == 1
+			compareWithNetHTTP(t, s, in, whole.requests[0], refused)
 		}
 	})
 }
@@ -59,8 +61,9 @@ func cutBy(in, cuts []byte) (pieces [][]byte) {
 }
 
 // compareWithNetHTTP reads the first request of in with net/http. What only one
-// side accepts is no matter here.
-func compareWithNetHTTP(t *testing.T, s *Scratch, in []byte, got request) {
+// side accepts is no matter here: refused tells that the parser took the head,
+// and not all of the body, as with a control character in a chunk's extension.
+func compareWithNetHTTP(t *testing.T, s *Scratch, in []byte, got request, refused bool) {
 	t.Helper()
 	for bytes.HasPrefix(in, []byte("\r\n")) {
 		in = in[2:]
@@ -86,7 +89,7 @@ func compareWithNetHTTP(t *testing.T, s *Scratch, in []byte, got request) {
 		}
 	}
 	body, err := io.ReadAll(r.Body)
-	if err == nil && got.done && !bytes.Equal(body, got.body) || err == nil && !got.done {
+	if err == nil && got.done && !bytes.Equal(body, got.body) || err == nil && !got.done && !refused {
 		t.Errorf("%q: body %q, done %v; net/http: %q", in, got.body, got.done, body)
 	}
 }
