@@ -1,64 +1,44 @@
 package scenario
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sluice-relay/sluice/bench/load"
 	"github.com/sluice-relay/sluice/bench/report"
-	"github.com/sluice-relay/sluice/internal/config"
-	"github.com/sluice-relay/sluice/internal/relay"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
-// asServer makes the test binary a server: the relay, or one that ends with the
-// exit code that the variable holds.
+// asServer makes the test binary a server that ends with the exit code that the
+// variable holds.
 const asServer = "SCENARIO_TEST_AS_SERVER"
 
 func TestMain(m *testing.M) {
-	switch as := os.Getenv(asServer); as {
-	case "":
+	testrelay.Main()
+	as := os.Getenv(asServer)
+	if as == "" {
 		os.Exit(m.Run())
-	case "relay":
-		os.Exit(serve())
-	default:
-		var code int
-		_, _ = fmt.Sscan(as, &code)
-		fmt.Fprintln(os.Stderr, "for this reason")
-		os.Exit(code)
 	}
+	var code int
+	_, _ = fmt.Sscan(as, &code)
+	fmt.Fprintln(os.Stderr, "for this reason")
+	os.Exit(code)
 }
 
-func serve() int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	cfg, err := config.FromEnv(os.LookupEnv)
-	if err == nil {
-		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-		err = relay.Run(ctx, cfg, log, os.Stdout, relay.Control{Version: "test"})
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
+// testOptions has the test binary run as a server, with a variable for it.
 func testOptions(t *testing.T, as string) Options {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(asServer, as)
+	name, value, _ := strings.Cut(as, "=")
+	t.Setenv(name, value)
 	return Options{Relay: self}
 }
 
@@ -99,7 +79,7 @@ func miniatures() (suite []Scenario, deliveries map[string]int64) {
 // Each kind of scenario delivers to the relay's consumers exactly what it says.
 func TestMiniatures(t *testing.T) {
 	suite, want := miniatures()
-	results, err := run(t.Context(), testOptions(t, "relay"), suite)
+	results, err := run(t.Context(), testOptions(t, testrelay.Environ()), suite)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +117,7 @@ func TestMiniatures(t *testing.T) {
 
 // Who watches sees each load of the relay once, and it goes on for that time.
 func TestDuring(t *testing.T) {
-	o := testOptions(t, "relay")
+	o := testOptions(t, testrelay.Environ())
 	var mu sync.Mutex
 	var seen []string
 	o.Length = 50 * time.Millisecond
@@ -167,7 +147,7 @@ func TestDuring(t *testing.T) {
 func TestFailures(t *testing.T) {
 	f := func(exit string, target string, failed bool, note string) {
 		t.Helper()
-		o := testOptions(t, exit)
+		o := testOptions(t, asServer+"="+exit)
 		o.Rivals = o.Relay
 		suite := []Scenario{
 			{Name: "a", Consumers: 2, Targets: []string{target}, Rounds: 2, Loads: []Load{{Name: "a", SizeBytes: usual, Events: 1}}},

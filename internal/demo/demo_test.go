@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/url"
 	"strings"
 	"sync"
@@ -15,10 +14,9 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/client"
-	"github.com/sluice-relay/sluice/internal/config"
 	"github.com/sluice-relay/sluice/internal/demo/fleet"
-	"github.com/sluice-relay/sluice/internal/relay"
 	"github.com/sluice-relay/sluice/internal/relaytest"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // patience is how long a test waits for what must come. It is only used up
@@ -31,25 +29,8 @@ const testToken = "t0ken-SECRET123"
 // ends.
 func startRelay(t *testing.T, token string) (addr string, stop func()) {
 	t.Helper()
-	env := map[string]string{"AEP_PORT": "0", "AEP_HOST": "127.0.0.1", "SLUICE_ADMIN": "off", "AEP_TOKEN": token}
-	cfg, err := config.FromEnv(func(k string) (string, bool) { v, ok := env[k]; return v, ok })
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := relay.New(cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
-	stop = sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := r.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-	})
+	r := testrelay.Start(t, "AEP_TOKEN="+token)
+	stop = func() { testrelay.Stop(t, r) }
 	t.Cleanup(stop)
 	return r.Addr(), stop
 }

@@ -4,16 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/sluice-relay/sluice/internal/config"
 	"github.com/sluice-relay/sluice/internal/relay"
 	"github.com/sluice-relay/sluice/internal/relaytest"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // testToken is the token of every relay here, as a relay behind a proxy needs
@@ -53,24 +52,7 @@ func startPlain(t *testing.T, kind proxyKind) *fixture {
 
 func startRelay(t *testing.T, settings ...string) *fixture {
 	t.Helper()
-	env := map[string]string{
-		"AEP_PORT": "0", "AEP_HOST": "127.0.0.1", "AEP_TOKEN": testToken, "SLUICE_ADMIN": "off",
-	}
-	for _, setting := range settings {
-		name, value, _ := strings.Cut(setting, "=")
-		env[name] = value
-	}
-	cfg, err := config.FromEnv(func(name string) (string, bool) { v, ok := env[name]; return v, ok })
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := relay.New(cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r := testrelay.Start(t, append([]string{"AEP_TOKEN=" + testToken}, settings...)...)
 	f := &fixture{t: t, relay: r, back: r.Addr()}
 	t.Cleanup(func() {
 		if err := f.shutdown(); err != nil {

@@ -14,8 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/client"
-	"github.com/sluice-relay/sluice/internal/config"
-	"github.com/sluice-relay/sluice/internal/relay"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 const testToken = "t0ken-SECRET123"
@@ -26,29 +25,8 @@ const shortTimeout = 500 * time.Millisecond
 // startRelay runs a relay until the test ends and returns its URL.
 func startRelay(t *testing.T, settings ...string) string {
 	t.Helper()
-	env := map[string]string{"AEP_PORT": "0", "AEP_HOST": "127.0.0.1", "SLUICE_ADMIN": "off"}
-	for _, setting := range settings {
-		name, value, _ := strings.Cut(setting, "=")
-		env[name] = value
-	}
-	cfg, err := config.FromEnv(func(k string) (string, bool) { v, ok := env[k]; return v, ok })
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := relay.New(cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := r.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-	})
+	r := testrelay.Start(t, settings...)
+	t.Cleanup(func() { testrelay.Stop(t, r) })
 	addr := r.Addr()
 	if strings.HasPrefix(addr, "unix:") {
 		return addr

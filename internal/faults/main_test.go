@@ -1,31 +1,22 @@
 package faults_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/sluice-relay/sluice/internal/config"
 	"github.com/sluice-relay/sluice/internal/faults"
-	"github.com/sluice-relay/sluice/internal/relay"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
-
-// asRelay makes the test binary a relay, so that a race detector that watches
-// the tests watches the relay too.
-const asRelay = "FAULTS_AS_RELAY"
 
 var seedFlag = flag.Uint64("faults.seed", 0, "seed of what is random, 0 for a new one")
 
@@ -34,9 +25,7 @@ var seedFlag = flag.Uint64("faults.seed", 0, "seed of what is random, 0 for a ne
 const patience = 60 * time.Second
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asRelay) != "" {
-		os.Exit(runRelay())
-	}
+	testrelay.Main()
 	if runtime.GOOS != "linux" {
 		fmt.Println("faults: skipped, needs /proc and 127.0.0.0/8")
 		return
@@ -44,36 +33,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runRelay serves as the program does, and returns its exit code.
-func runRelay() int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	cfg, err := config.FromEnv(os.LookupEnv)
-	if err == nil {
-		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
-		err = relay.Run(ctx, cfg, log, os.Stdout, relay.Control{Version: "test"})
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "relay:", err)
-		return 1
-	}
-	return 0
-}
-
-// spawn starts a relay that nobody ends.
-func spawn(env ...string) (*faults.Process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return faults.Start(self, nil, append([]string{asRelay + "=1"}, env...)...)
-}
-
 // startRelay starts a relay. When the test ends it is stopped, which must
 // succeed, and its log must not hold an error (R14).
 func startRelay(tb testing.TB, env ...string) *faults.Process {
 	tb.Helper()
-	p, err := spawn(env...)
+	p, err := testrelay.Spawn(env...)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/faults"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // TestPortAfterKill: a relay that was killed with clients connected leaves a
@@ -14,7 +15,7 @@ import (
 func TestPortAfterKill(t *testing.T) {
 	t.Parallel()
 	port := fixedPort(t)
-	p, err := spawn("AEP_PORT=" + port)
+	p, err := testrelay.Spawn("AEP_PORT=" + port)
 	must(t, "start", err)
 	boots := map[string]bool{}
 	for round := range 6 {
@@ -47,7 +48,7 @@ func TestPortAfterKill(t *testing.T) {
 		}
 		p.Kill()
 		begin := time.Now()
-		p, err = spawn("AEP_PORT=" + port)
+		p, err = testrelay.Spawn("AEP_PORT=" + port)
 		must(t, "C57: start on the port of the one that was killed", err)
 		t.Logf("round %d: served again %v after the kill", round, time.Since(begin))
 		for _, c := range clients {
@@ -67,7 +68,7 @@ func TestTwoOnOnePort(t *testing.T) {
 	must(t, "address", err)
 	h := startHealthy(t, p.Addr, "healthy", 2, 200)
 	for range 3 {
-		second, err := spawn("AEP_PORT=" + port)
+		second, err := testrelay.Spawn("AEP_PORT=" + port)
 		if err == nil {
 			second.Kill()
 			t.Fatal("C57: two relays listen on one port")

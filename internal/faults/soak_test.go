@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/faults"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 const (
@@ -159,7 +160,7 @@ func (s *soak) publish(i int, pub *faults.Publisher) error {
 
 // begin starts a relay, whose buffers are full within the first minute, and notes where each session stands.
 func (s *soak) begin() {
-	p, err := spawn("AEP_PORT="+s.port, "AEP_BUFFER=2000", "AEP_BUFFER_BYTES=33554432")
+	p, err := testrelay.Spawn("AEP_PORT="+s.port, "AEP_BUFFER=2000", "AEP_BUFFER_BYTES=33554432")
 	must(s.t, "start", err)
 	boot, err := p.Boot()
 	must(s.t, "boot id", err)

@@ -5,26 +5,18 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
-	"os/signal"
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sluice-relay/sluice/codec/aep"
 	"github.com/sluice-relay/sluice/internal/client"
-	"github.com/sluice-relay/sluice/internal/config"
-	"github.com/sluice-relay/sluice/internal/faults"
-	"github.com/sluice-relay/sluice/internal/relay"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
-
-// asRelay makes the test binary a relay, which can be killed.
-const asRelay = "FOLLOW_AS_RELAY"
 
 // patience is how long a test waits for what must come. It is only used up when
 // a test fails.
@@ -33,30 +25,13 @@ const patience = 60 * time.Second
 var seedFlag = flag.Uint64("follow.seed", 0, "seed of what is random, 0 for a new one")
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asRelay) != "" {
-		os.Exit(runRelay())
-	}
+	testrelay.Main()
 	code := m.Run()
 	if left := leaked(5 * time.Second); code == 0 && left != "" {
 		fmt.Fprintf(os.Stderr, "goroutines left:\n%s\n", left)
 		code = 1
 	}
 	os.Exit(code)
-}
-
-// runRelay serves as the program does, and returns its exit code.
-func runRelay() int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	cfg, err := config.FromEnv(os.LookupEnv)
-	if err == nil {
-		err = relay.Run(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)), os.Stdout, relay.Control{Version: "test"})
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "relay:", err)
-		return 1
-	}
-	return 0
 }
 
 // leaked returns the stacks of goroutines of the code under test, if any are
@@ -77,21 +52,6 @@ func leaked(timeout time.Duration) string {
 		}
 		time.Sleep(20 * time.Millisecond) // pacing
 	}
-}
-
-// startRelay starts a relay in a process of its own.
-func startRelay(tb testing.TB, env ...string) *faults.Process {
-	tb.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p, err := faults.Start(self, nil, append([]string{asRelay + "=1"}, env...)...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(p.Kill)
-	return p
 }
 
 // at returns the relay at an address.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-relay/sluice/internal/faults"
 	"github.com/sluice-relay/sluice/internal/relaytest"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // published is an event that a relay has acknowledged.
@@ -41,7 +42,7 @@ func newWorld(tb testing.TB, longest int, env ...string) *world {
 		seed = uint64(time.Now().UnixNano())
 	}
 	tb.Logf("seed %d, repeat with -follow.seed", seed)
-	w := &world{tb: tb, env: env, relay: startRelay(tb, env...), rand: rand.New(rand.NewPCG(seed, 0)), seqs: map[string]uint64{}}
+	w := &world{tb: tb, env: env, relay: testrelay.SpawnKilled(tb, env...), rand: rand.New(rand.NewPCG(seed, 0)), seqs: map[string]uint64{}}
 	w.proxy = startCutter(tb, w.relay.Addr, seed, longest)
 	return w
 }
@@ -55,7 +56,7 @@ func (w *world) restart(kill bool) {
 		w.tb.Fatal(err)
 	}
 	w.run++
-	w.relay = startRelay(w.tb, w.env...)
+	w.relay = testrelay.SpawnKilled(w.tb, w.env...)
 	w.proxy.backend.Store(&w.relay.Addr)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-relay/sluice/codec/aep"
 	"github.com/sluice-relay/sluice/internal/relaytest"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // round is one event, seq, in each of n sessions.
@@ -36,7 +37,7 @@ func once(t *testing.T, o Options) []string {
 
 // Once ends at the end of the replay, and shows what was asked for.
 func TestOnce(t *testing.T) {
-	relay := startRelay(t)
+	relay := testrelay.SpawnKilled(t)
 	var all []string
 	for seq := range uint64(3) {
 		mustPublish(t, relay.Addr, round(2, seq)...)
@@ -67,7 +68,7 @@ func TestOnce(t *testing.T) {
 
 // What a state file knows is not shown again; what it does not know is.
 func TestOnceWithState(t *testing.T) {
-	relay := startRelay(t)
+	relay := testrelay.SpawnKilled(t)
 	o := Options{Relay: at(t, relay.Addr), State: filepath.Join(t.TempDir(), "state")}
 	f := func(want ...string) {
 		t.Helper()
@@ -96,14 +97,14 @@ func TestStateOfAnotherRelay(t *testing.T) {
 	for _, o := range []Options{{Once: true}, {Once: true, Filter: `{"type":"progress.*"}`}, {}, {Socket: true}} {
 		t.Run(fmt.Sprintf("once=%v,ws=%v,filter=%s", o.Once, o.Socket, o.Filter), func(t *testing.T) {
 			o.State = filepath.Join(t.TempDir(), "state")
-			old := startRelay(t)
+			old := testrelay.SpawnKilled(t)
 			o.Relay = at(t, old.Addr)
 			mustPublish(t, old.Addr, round(2, 0)...)
 			mustPublish(t, old.Addr, round(2, 1)...)
 			if got := once(t, o); len(got) != 4 {
 				t.Fatalf("%v", got)
 			}
-			other := startRelay(t)
+			other := testrelay.SpawnKilled(t)
 			o.Relay = at(t, other.Addr)
 			// The first session begins anew; the second goes on, and its emitter
 			// sends its last event again; the third is new.
@@ -155,7 +156,7 @@ func TestFewPositions(t *testing.T) {
 	for _, limit := range []string{"3", "0"} {
 		for _, socket := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,ws=%v", limit, socket), func(t *testing.T) {
-				relay := startRelay(t, "AEP_MAX_FROM="+limit)
+				relay := testrelay.SpawnKilled(t, "AEP_MAX_FROM="+limit)
 				o := Options{Relay: at(t, relay.Addr), Socket: socket, State: filepath.Join(t.TempDir(), "state")}
 				const n = 10
 				mustPublish(t, relay.Addr, round(n, 0)...)
@@ -192,7 +193,7 @@ func TestFewPositions(t *testing.T) {
 // More sessions than fit into one request: all are caught up with.
 func TestManySessions(t *testing.T) {
 	for _, socket := range []bool{false, true} {
-		relay := startRelay(t, "AEP_MAX_SESSIONS=2000")
+		relay := testrelay.SpawnKilled(t, "AEP_MAX_SESSIONS=2000")
 		proxy := startCutter(t, relay.Addr, 1, 1)
 		proxy.calm.Store(true)
 		o := Options{Relay: at(t, proxy.addr), Socket: socket, All: true}
@@ -231,7 +232,7 @@ func TestManySessions(t *testing.T) {
 // R461, R462: a relay that drains says so, and the next one is found.
 func TestDrain(t *testing.T) {
 	for _, socket := range []bool{false, true} {
-		relay := startRelay(t)
+		relay := testrelay.SpawnKilled(t)
 		proxy := startCutter(t, relay.Addr, 1, 1)
 		proxy.calm.Store(true)
 		mustPublish(t, relay.Addr, round(2, 0)...)
@@ -245,7 +246,7 @@ func TestDrain(t *testing.T) {
 			t.Errorf("closing: %s", n.Text)
 		}
 		c.awaitNotice(t, Lost)
-		relay = startRelay(t)
+		relay = testrelay.SpawnKilled(t)
 		proxy.backend.Store(&relay.Addr)
 		c.awaitNotice(t, Restarted)
 		mustPublish(t, relay.Addr, round(2, 1)...)
@@ -285,7 +286,7 @@ func (discard) Flush() error       { return nil }
 // above it does not come again, however much came in between.
 func TestOvertaken(t *testing.T) {
 	for _, o := range []Options{{}, {Socket: true}, {Filter: `{"type":"progress.*"}`}} {
-		relay := startRelay(t)
+		relay := testrelay.SpawnKilled(t)
 		proxy := startCutter(t, relay.Addr, 1, 1)
 		proxy.calm.Store(true)
 		o.Relay, o.All, o.Remember = at(t, proxy.addr), true, maxAbove

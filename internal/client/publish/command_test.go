@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-relay/sluice/internal/faults"
 	"github.com/sluice-relay/sluice/internal/relaytest"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // agent is an agent of session "s" that a test plays by hand.
@@ -67,7 +68,7 @@ func order(typ string) Order {
 
 // The decisions that a cooperating agent gives, with their ends.
 func TestCommandDecisions(t *testing.T) {
-	p := startRelay(t, "AEP_TOKEN="+testToken)
+	p := testrelay.SpawnKilled(t, "AEP_TOKEN="+testToken)
 	target, err := relaytest.StartControlTarget(relaytest.TargetConfig{
 		Addr: p.Addr, Token: testToken, Session: "s", Accepts: []string{TypeCancel, TypePause},
 	})
@@ -109,7 +110,7 @@ func TestCommandDecisions(t *testing.T) {
 // An answer to an attention request names it as subject and cause, and ends
 // with what the agent says about that request, not about another.
 func TestCommandRespond(t *testing.T) {
-	p := startRelay(t, "AEP_TOKEN="+testToken)
+	p := testrelay.SpawnKilled(t, "AEP_TOKEN="+testToken)
 	a := newAgent(t, p)
 	o := order(TypeRespond)
 	o.Subject, o.Data, o.Wait = "q1", json.RawMessage(`{"answer":{"option":"allow"}}`), patience
@@ -133,7 +134,7 @@ func TestCommandRespond(t *testing.T) {
 // R399: a command without an answer is sent again, byte for byte the same, and
 // a rejection is told with its reason, safe for a terminal.
 func TestCommandRetries(t *testing.T) {
-	p := startRelay(t, "AEP_TOKEN="+testToken)
+	p := testrelay.SpawnKilled(t, "AEP_TOKEN="+testToken)
 	a := newAgent(t, p)
 	o := order(TypePause)
 	o.Window = 4 * time.Second
@@ -155,8 +156,8 @@ func TestCommandRetries(t *testing.T) {
 
 // What ends without a decision.
 func TestCommandFails(t *testing.T) {
-	p := startRelay(t, "AEP_TOKEN="+testToken)
-	open := startRelay(t)
+	p := testrelay.SpawnKilled(t, "AEP_TOKEN="+testToken)
+	open := testrelay.SpawnKilled(t)
 	newAgent(t, p)
 	short := order(TypePause)
 	short.Window = 200 * time.Millisecond
@@ -203,7 +204,7 @@ func TestCommandFails(t *testing.T) {
 // command is sent again over the next connection.
 func TestCommandOverRestart(t *testing.T) {
 	env := []string{"AEP_TOKEN=" + testToken, "AEP_PORT=" + fixedPort(t)}
-	p := startRelay(t, env...)
+	p := testrelay.SpawnKilled(t, env...)
 	a := newAgent(t, p)
 	o := order(TypePause)
 	o.Wait = patience
@@ -214,7 +215,7 @@ func TestCommandOverRestart(t *testing.T) {
 		defer close(restarted)
 		first := a.hear()
 		p.Kill()
-		p = startRelay(t, env...)
+		p = testrelay.SpawnKilled(t, env...)
 		a = newAgent(t, p)
 		go func() {
 			if c := a.hear(); c.IDString() != first.IDString() {

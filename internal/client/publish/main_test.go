@@ -1,31 +1,22 @@
 package publish
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/client"
-	"github.com/sluice-relay/sluice/internal/config"
-	"github.com/sluice-relay/sluice/internal/faults"
-	"github.com/sluice-relay/sluice/internal/relay"
 	"github.com/sluice-relay/sluice/internal/relaytest"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
-
-// asRelay makes the test binary a relay.
-const asRelay = "PUBLISH_AS_RELAY"
 
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
@@ -33,40 +24,8 @@ const patience = 30 * time.Second
 const testToken = "t0ken-SECRET123"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asRelay) != "" {
-		os.Exit(runRelay())
-	}
+	testrelay.Main()
 	os.Exit(m.Run())
-}
-
-// runRelay serves as the program does, and returns its exit code.
-func runRelay() int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	cfg, err := config.FromEnv(os.LookupEnv)
-	if err == nil {
-		err = relay.Run(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)), os.Stdout, relay.Control{Version: "test"})
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "relay:", err)
-		return 1
-	}
-	return 0
-}
-
-// startRelay starts a relay in a process of its own.
-func startRelay(t *testing.T, env ...string) *faults.Process {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := faults.Start(self, nil, append([]string{asRelay + "=1"}, env...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Kill)
-	return p
 }
 
 // fixedPort returns a port that is free and that the kernel gives to nobody who

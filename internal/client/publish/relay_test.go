@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-relay/sluice/internal/faults"
 	"github.com/sluice-relay/sluice/internal/relaytest"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // mixed is an input of good and bad lines: blank ones, no JSON, no event, a
@@ -33,7 +34,7 @@ func mixed() (input string, want []string, bad []int64) {
 // acts as a frame.
 func TestMixedLines(t *testing.T) {
 	for _, socket := range []*Socket{nil, {Agent: "tester"}} {
-		p := startRelay(t, "AEP_TOKEN="+testToken)
+		p := testrelay.SpawnKilled(t, "AEP_TOKEN="+testToken)
 		input, want, bad := mixed()
 		var l log
 		o := l.options()
@@ -75,7 +76,7 @@ func TestStrictBySocket(t *testing.T) {
 		"over many batches":    {bad: "x", behind: "y", batch: 1},
 		"the first of a batch": {bad: "x", behind: "y", batch: 5},
 	} {
-		p := startRelay(t)
+		p := testrelay.SpawnKilled(t)
 		good := events("s", 0, 11)
 		lines := append(append([]string{}, good[:10]...), c.bad, c.behind, good[10])
 		var l log
@@ -98,7 +99,7 @@ func TestStrictBySocket(t *testing.T) {
 // too long is found and refused, also where the relay only closes (R332).
 func TestRelayLimits(t *testing.T) {
 	for _, socket := range []*Socket{nil, {}} {
-		p := startRelay(t, "AEP_MAX_BATCH=7", "AEP_MAX_BODY=2000")
+		p := testrelay.SpawnKilled(t, "AEP_MAX_BATCH=7", "AEP_MAX_BODY=2000")
 		lines := events("s", 0, 100)
 		// R332: at least 1 MiB by WebSocket.
 		lines[50] = relaytest.Padded("s", 50, "info", 2<<20).JSON()
@@ -121,7 +122,7 @@ func TestRelayLimits(t *testing.T) {
 func TestSocketClaims(t *testing.T) {
 	port := fixedPort(t)
 	env := []string{"AEP_TOKEN=" + testToken, "AEP_PORT=" + port}
-	p := startRelay(t, env...)
+	p := testrelay.SpawnKilled(t, env...)
 	r, w := io.Pipe()
 	commands := make(chan string, 10)
 	var l log
@@ -141,7 +142,7 @@ func TestSocketClaims(t *testing.T) {
 	for restarts := range 2 {
 		if restarts > 0 {
 			p.Kill()
-			p = startRelay(t, env...)
+			p = testrelay.SpawnKilled(t, env...)
 		}
 		deadline := time.Now().Add(patience)
 		order := Order{Type: TypePause, Session: "claimed", Source: "urn:test", Agent: "tester", Window: 100 * time.Millisecond}
@@ -275,7 +276,7 @@ func restarts(t *testing.T, n int, socket *Socket) {
 	c := &collector{seen: make([]bool, n)}
 	var followers sync.WaitGroup
 	start := func() *faults.Process {
-		p := startRelay(t, env...)
+		p := testrelay.SpawnKilled(t, env...)
 		open := make(chan struct{})
 		followers.Go(func() { c.follow(p.Addr, open) })
 		<-open

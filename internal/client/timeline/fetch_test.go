@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,8 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/client"
-	"github.com/sluice-relay/sluice/internal/config"
-	"github.com/sluice-relay/sluice/internal/relay"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // fetch fetches session s from a relay at an address.
@@ -28,39 +26,12 @@ func fetch(t *testing.T, url, token string) (*Builder, error) {
 	return b, b.Fetch(t.Context(), r)
 }
 
-// startRelay starts a relay on a port of its own and returns its URL.
-func startRelay(t *testing.T, env map[string]string) string {
-	t.Helper()
-	all := map[string]string{
-		"AEP_PORT": "0", "AEP_HOST": "127.0.0.1", "SLUICE_SURFACES": "aep", "SLUICE_ADMIN": "off",
-		"SLUICE_DATA": t.TempDir(),
-	}
-	for name, value := range env {
-		all[name] = value
-	}
-	cfg, err := config.FromEnv(func(name string) (string, bool) { v, ok := all[name]; return v, ok })
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := relay.New(cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := r.Shutdown(context.Background()); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-	})
-	return "http://" + r.Addr()
-}
-
 // A real relay gives what it holds: with a buffer of 4, the last four events,
 // of this session alone.
 func TestFetchRelay(t *testing.T) {
-	url := startRelay(t, map[string]string{"AEP_TOKEN": "secret", "AEP_BUFFER": "4"})
+	r := testrelay.Start(t, "AEP_TOKEN=secret", "AEP_BUFFER=4")
+	t.Cleanup(func() { testrelay.Stop(t, r) })
+	url := "http://" + r.Addr()
 	var body strings.Builder
 	for seq := range 6 {
 		for _, session := range []string{`"s <1>"`, `"other"`} {
