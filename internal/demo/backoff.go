@@ -2,10 +2,11 @@ package demo
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/demo/fleet"
+
+	"github.com/sluice-relay/sluice/internal/client"
 )
 
 // Bounds of the pause before another try. The longest is short, for a
@@ -15,16 +16,15 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// backoff is the pause before the next try: doubled each time, and jittered so
-// that agents do not come back all at once. The zero value is ready.
-type backoff struct{ last time.Duration }
+// backoff is the pause before the next try. The zero value is ready.
+type backoff struct{ tries int }
 
-func (b *backoff) reset() { b.last = 0 }
+func (b *backoff) reset() { b.tries = 0 }
 
 // wait pauses, for atLeast if that is longer, or until ctx ends or cut is closed.
 func (b *backoff) wait(ctx context.Context, atLeast time.Duration, cut <-chan struct{}) {
-	b.last = min(max(2*b.last, firstPause), maxPause)
-	pause := b.last/2 + rand.N(b.last/2+1)
+	pause := client.Jitter(b.tries, firstPause, maxPause)
+	b.tries++
 	timer := time.NewTimer(max(pause, atLeast))
 	defer timer.Stop()
 	select {

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/demo/fleet"
+
+	"github.com/sluice-relay/sluice/internal/client"
 )
 
 // A batch is sent when it has so many events, or so long after its first.
@@ -124,7 +125,6 @@ func (s *poster) post(ctx context.Context, body []byte) (time.Duration, error) {
 	case final(response.StatusCode):
 		return 0, fmt.Errorf("%w: %w", ErrRefused, explain(response, relay.Token != ""))
 	}
-	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-	wait := min(max(time.Duration(seconds)*time.Second, 0), maxRetry)
+	wait := min(client.RetryAfter(response.Header.Get("Retry-After"), time.Now()), maxRetry)
 	return wait, explain(response, relay.Token != "")
 }

@@ -3,6 +3,8 @@ package follow
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/client"
 )
 
 const (
@@ -10,7 +12,7 @@ const (
 	minDelay = time.Second
 	maxDelay = 30 * time.Second
 	// maxAsked bounds how long a relay may ask a reader to stay away.
-	maxAsked = 10 * time.Minute
+	maxAsked = client.MaxRetryAfter
 	// stable is how long a connection must have lasted for its end to be a
 	// first attempt again.
 	stable = time.Minute
@@ -26,13 +28,9 @@ type backoff struct {
 // random, so that readers do not come back all at once; never less than the
 // stream or an answer (after) asked for.
 func (b *backoff) next(after time.Duration) time.Duration {
-	d := maxDelay
-	if b.attempt < 5 {
-		d = min(minDelay<<b.attempt, maxDelay)
-	}
+	d := client.Jitter(b.attempt, minDelay, maxDelay)
 	b.attempt++
 	asked := min(max(b.retry, after), maxAsked)
-	d = d/2 + time.Duration(rand.Int64N(int64(d/2)+1))
 	if asked > d {
 		d = asked + time.Duration(rand.Int64N(int64(min(asked/2, time.Second))+1))
 	}

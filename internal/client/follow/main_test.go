@@ -236,7 +236,7 @@ func startFollow(tb testing.TB, o Options, c *collector) *run {
 
 // hasten is a pause that is short, so that a relay that is down is not asked
 // without a break.
-func hasten(ctx context.Context, _ time.Duration) error { return pause(ctx, 2*time.Millisecond) }
+func hasten(ctx context.Context, _ time.Duration) error { return client.Pause(ctx, 2*time.Millisecond) }
 
 // end stops a Follow and returns its error.
 func (r *run) end(tb testing.TB) error {

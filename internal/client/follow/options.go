@@ -86,21 +86,9 @@ func (o *Options) resolve() (*aep.Filter, error) {
 	o.Silence = cmp.Or(o.Silence, defaultSilence)
 	o.searchBytes = cmp.Or(o.searchBytes, defaultSearchBytes)
 	if o.pause == nil {
-		o.pause = pause
+		o.pause = client.Pause
 	}
 	return filter, nil
-}
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Selection is a filter in the words of a command line. Values of one field are

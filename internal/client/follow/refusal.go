@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/client"
 )
 
 // Errors of Follow besides ErrOptions, ErrState, a *Refusal, and those of the
@@ -92,7 +94,7 @@ func (f *follower) refused(resp *http.Response, sent int) error {
 	case status == http.StatusBadRequest && sent > 0 && strings.Contains(text, "from too large"):
 		return errTooMany
 	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500:
-		return &busyError{status: status, text: text, after: retryAfter(resp.Header.Get("Retry-After"), f.now())}
+		return &busyError{status: status, text: text, after: client.RetryAfter(resp.Header.Get("Retry-After"), f.now())}
 	case status == http.StatusUnauthorized && text == "":
 		text = "its token is wanted"
 		if f.o.Relay.Token != "" {
@@ -102,15 +104,4 @@ func (f *follower) refused(resp *http.Response, sent int) error {
 	default:
 		return &Refusal{Status: status, Text: text}
 	}
-}
-
-// retryAfter reads a Retry-After (RFC 9110, section 10.2.3).
-func retryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(at.Sub(now), 0)
-	}
-	return 0
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/codec/aep"
+
+	"github.com/sluice-relay/sluice/internal/client"
 )
 
 func ignore(identity) {}
@@ -295,7 +297,7 @@ func TestRetryAfter(t *testing.T) {
 		"": 0, "7": 7 * time.Second, "-7": 0, "soon": 0,
 		"Thu, 01 Jan 2026 00:00:09 GMT": 9 * time.Second, "Thu, 01 Jan 2025 00:00:09 GMT": 0,
 	} {
-		if got := retryAfter(value, now); got != want {
+		if got := client.RetryAfter(value, now); got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)
 		}
 	}

@@ -2,12 +2,12 @@ package publish
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/client"
 )
 
 // verdict says what an answer to a batch means for it.
@@ -21,9 +21,6 @@ const (
 	later                  // the same again, after a while
 	never                  // no batch will be taken
 )
-
-// maxRetryAfter bounds how long a relay can make a client wait.
-const maxRetryAfter = 10 * time.Minute
 
 // answer is an HTTP answer to a batch, read.
 type answer struct {
@@ -67,7 +64,7 @@ func judge(status int, header http.Header, body []byte, n int, now time.Time) an
 		return answer{verdict: tooMuch, reason: tooMuchText(b), maxLines: max(b.Max, 0), maxBytes: max(b.MaxBytes, 0)}
 	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status == http.StatusTooEarly,
 		status >= 500:
-		return answer{verdict: later, after: retryAfter(header, now), reason: statusText(status, body)}
+		return answer{verdict: later, after: client.RetryAfter(header.Get("Retry-After"), now), reason: statusText(status, body)}
 	}
 	return answer{verdict: never, reason: adviceText(status, header, body)}
 }
@@ -110,22 +107,4 @@ func statusText(status int, body []byte) string {
 		text += " (" + printable(first) + ")"
 	}
 	return text
-}
-
-// retryAfter reads Retry-After (RFC 9110, section 10.2.3); 0 if it is absent or
-// neither seconds nor a date.
-func retryAfter(header http.Header, now time.Time) time.Duration {
-	v := header.Get("Retry-After")
-	seconds, err := strconv.ParseInt(v, 10, 64)
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return maxRetryAfter
-	case err == nil:
-		return time.Duration(min(max(seconds, 0), int64(maxRetryAfter/time.Second))) * time.Second
-	}
-	at, err := http.ParseTime(v)
-	if err != nil {
-		return 0
-	}
-	return min(max(at.Sub(now), 0), maxRetryAfter)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/client"
 )
 
 // R70 to R73: what each answer means for a batch.
@@ -35,8 +37,8 @@ func TestJudge(t *testing.T) {
 		{"over the rate", 429, "7", "too many events\n", 5, answer{verdict: later, after: 7 * time.Second}, "(too many events)"},
 		{"a date", 503, "Thu, 01 Jan 2026 00:00:05 GMT", "", 5, answer{verdict: later, after: 5 * time.Second}, ""},
 		{"a date gone by", 503, "Thu, 01 Jan 2025 00:00:05 GMT", "", 5, answer{verdict: later}, ""},
-		{"a day", 503, "86400", "", 5, answer{verdict: later, after: maxRetryAfter}, ""},
-		{"beyond 64 bits", 503, "99999999999999999999", "", 5, answer{verdict: later, after: maxRetryAfter}, ""},
+		{"a day", 503, "86400", "", 5, answer{verdict: later, after: client.MaxRetryAfter}, ""},
+		{"beyond 64 bits", 503, "99999999999999999999", "", 5, answer{verdict: later, after: client.MaxRetryAfter}, ""},
 		{"below 0", 503, "-5", "", 5, answer{verdict: later}, ""},
 		{"nonsense", 503, "soon", "", 5, answer{verdict: later}, ""},
 		{"a gateway", 502, "", "<html>", 5, answer{verdict: later}, "502"},
@@ -71,7 +73,7 @@ func FuzzJudge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body []byte, after string, n int) {
 		n = max(n, 1)
 		a := judge(status, http.Header{"Retry-After": {after}}, body, n, time.Now())
-		if a.line < 0 || a.line >= n || a.after < 0 || a.after > maxRetryAfter || a.maxLines < 0 || a.maxBytes < 0 {
+		if a.line < 0 || a.line >= n || a.after < 0 || a.after > client.MaxRetryAfter || a.maxLines < 0 || a.maxBytes < 0 {
 			t.Errorf("%+v of %d lines", a, n)
 		}
 		if printable(a.reason) != a.reason && len(a.reason) <= maxPrintable {
@@ -102,7 +104,7 @@ func TestJitter(t *testing.T) {
 	for tries := range 100 {
 		full := min(firstWait<<min(tries, 10), maxWait)
 		for range 20 {
-			if d := jitter(tries); d < full/2 || d > full {
+			if d := client.Jitter(tries, firstWait, maxWait); d < full/2 || d > full {
 				t.Errorf("try %d waits %v, want %v to %v", tries, d, full/2, full)
 			}
 		}

@@ -3,8 +3,9 @@ package publish
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/client"
 )
 
 const (
@@ -34,7 +35,7 @@ func (o *outage) wait(ctx context.Context, failure error, atLeast time.Duration)
 		o.begun = now
 		o.notice(fmt.Sprintf("%v; trying again", failure))
 	}
-	d := max(jitter(o.tries), atLeast)
+	d := max(client.Jitter(o.tries, firstWait, maxWait), atLeast)
 	o.tries++
 	if o.timeout > 0 {
 		left := o.timeout - now.Sub(o.begun)
@@ -43,14 +44,7 @@ func (o *outage) wait(ctx context.Context, failure error, atLeast time.Duration)
 		}
 		d = min(d, left)
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return client.Pause(ctx, d)
 }
 
 // over tells that the relay took something.
@@ -59,11 +53,4 @@ func (o *outage) over() {
 		o.notice(fmt.Sprintf("the relay takes events again, after %v", time.Since(o.begun).Round(time.Millisecond)))
 	}
 	o.begun, o.tries = time.Time{}, 0
-}
-
-// jitter returns the wait before a try: it doubles, and half of it is drawn, so
-// that many clients of one relay do not come back together.
-func jitter(tries int) time.Duration {
-	d := min(firstWait<<min(tries, 10), maxWait)
-	return d/2 + rand.N(d/2+1)
 }
