@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/sluice-relay/sluice/internal/client/publish"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 )
 
 // Exit codes of control.
@@ -67,7 +68,7 @@ func (a *app) controlCommand() *cli.Command {
 		Usage:           "send a command to the agent of a session",
 		Description:     controlHelp,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Commands: []*cli.Command{
 			a.orderCommand(publish.TypeCancel, "cancel", "end a run, or all of the session", []cli.Flag{
 				&cli.StringFlag{Name: orderRun, Usage: "the `ID` of the run to end"},
@@ -86,9 +87,9 @@ func (a *app) controlCommand() *cli.Command {
 		},
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if name := cmd.Args().First(); name != "" {
-				return usageError{fmt.Errorf("unknown command %q: see %s --help", name, cmd.FullName())}
+				return cmdline.UsageError{Err: fmt.Errorf("unknown command %q: see %s --help", name, cmd.FullName())}
 			}
-			return usageError{fmt.Errorf("say which command: cancel, pause, resume or respond: see %s --help", cmd.FullName())}
+			return cmdline.UsageError{Err: fmt.Errorf("say which command: cancel, pause, resume or respond: see %s --help", cmd.FullName())}
 		},
 	}
 }
@@ -118,7 +119,7 @@ func (a *app) orderCommand(typ, name, usage string, flags []cli.Flag) *cli.Comma
 		Usage:           usage,
 		Description:     description,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Flags:           flags,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			return a.runOrder(ctx, cmd, typ)
@@ -132,7 +133,7 @@ func endless(typ string) bool { return typ == publish.TypePause || typ == publis
 
 // runOrder sends a command and reports what became of it.
 func (a *app) runOrder(ctx context.Context, cmd *cli.Command, typ string) error {
-	if err := noArguments(cmd); err != nil {
+	if err := cmdline.NoArguments(cmd); err != nil {
 		return err
 	}
 	relay, err := a.relay(cmd)
@@ -141,7 +142,7 @@ func (a *app) runOrder(ctx context.Context, cmd *cli.Command, typ string) error 
 	}
 	o, err := orderOf(cmd, typ)
 	if err != nil {
-		return usageError{fmt.Errorf("%w: see %s --help", err, cmd.FullName())}
+		return cmdline.UsageError{Err: fmt.Errorf("%w: see %s --help", err, cmd.FullName())}
 	}
 	o.Notice = func(text string) { fmt.Fprintf(a.stderr, "sluice control: %s\n", text) }
 	if cmd.Bool(orderJSON) {

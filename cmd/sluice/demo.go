@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/sluice-relay/sluice/internal/cmdline"
 	"github.com/sluice-relay/sluice/internal/demo"
 	"github.com/sluice-relay/sluice/internal/demo/fleet"
 )
@@ -74,7 +75,7 @@ func (a *app) demoCommand() *cli.Command {
 		Usage:           "let made-up agents publish to a relay",
 		Description:     demoHelp,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Flags: append(
 			relayFlags(),
 			&cli.IntFlag{Name: flagDemoAgents, Usage: "how `MANY` agents, 1 to " + strconv.Itoa(fleet.MaxAgents), Value: 6},
@@ -91,7 +92,7 @@ func (a *app) demoCommand() *cli.Command {
 }
 
 func (a *app) runDemo(ctx context.Context, cmd *cli.Command) error {
-	if err := noArguments(cmd); err != nil {
+	if err := cmdline.NoArguments(cmd); err != nil {
 		return err
 	}
 	relay, err := a.relay(cmd)
@@ -106,7 +107,7 @@ func (a *app) runDemo(ctx context.Context, cmd *cli.Command) error {
 	}
 	duration := cmd.Duration(flagDemoDuration)
 	if cmd.IsSet(flagDemoDuration) && duration < time.Second {
-		return usageError{fmt.Errorf("--%s is less than 1s", flagDemoDuration)}
+		return cmdline.UsageError{Err: fmt.Errorf("--%s is less than 1s", flagDemoDuration)}
 	}
 	o := demo.Options{
 		Relay:    relay,
@@ -114,7 +115,7 @@ func (a *app) runDemo(ctx context.Context, cmd *cli.Command) error {
 		Duration: duration, HTTP: cmd.Bool(flagDemoHTTP), Status: a.stderr,
 	}
 	if err := o.Fleet.Validate(); err != nil {
-		return usageError{err}
+		return cmdline.UsageError{Err: err}
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/sluice-relay/sluice/internal/client"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 	"github.com/sluice-relay/sluice/internal/doctor"
 )
 
@@ -64,7 +65,7 @@ func (a *app) doctorCommand() *cli.Command {
 		ArgsUsage:       "[URL]",
 		Description:     doctorHelp,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Flags: append(
 			relayFlags(),
 			&cli.BoolFlag{Name: flagDoctorQuick, Usage: "leave out the heartbeat, which takes half a minute"},
@@ -92,12 +93,12 @@ func (a *app) runDoctor(ctx context.Context, cmd *cli.Command) error {
 	}
 	switch {
 	case o.Timeout < 100*time.Millisecond || o.Timeout > time.Minute:
-		return usageError{fmt.Errorf("--%s is not between 100ms and 1m", flagDoctorTimeout)}
+		return cmdline.UsageError{Err: fmt.Errorf("--%s is not between 100ms and 1m", flagDoctorTimeout)}
 	case o.Admin == "off":
 		o.Admin = ""
 	case o.AdminGiven:
 		if o.Admin, err = doctor.ParseAdmin(o.Admin); err != nil {
-			return usageError{fmt.Errorf("--%s: %w", flagDoctorAdmin, err)}
+			return cmdline.UsageError{Err: fmt.Errorf("--%s: %w", flagDoctorAdmin, err)}
 		}
 	case relay.Local():
 		o.Admin = doctor.DefaultAdmin
@@ -142,19 +143,19 @@ func (a *app) patient(cmd *cli.Command) (*client.Relay, error) {
 	address := cmd.Args().First()
 	switch {
 	case cmd.Args().Len() > 1:
-		return nil, usageError{fmt.Errorf("%s takes one URL, got also %q", cmd.FullName(), cmd.Args().Get(1))}
+		return nil, cmdline.UsageError{Err: fmt.Errorf("%s takes one URL, got also %q", cmd.FullName(), cmd.Args().Get(1))}
 	case address == "":
 		return a.relay(cmd)
 	case cmd.IsSet(flagURL):
-		return nil, usageError{fmt.Errorf("the relay is given twice, by --%s and as an argument", flagURL)}
+		return nil, cmdline.UsageError{Err: fmt.Errorf("the relay is given twice, by --%s and as an argument", flagURL)}
 	}
 	token, err := a.token(cmd)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cmdline.UsageError{Err: err}
 	}
 	relay, err := client.New(address, token)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cmdline.UsageError{Err: err}
 	}
 	return relay, nil
 }

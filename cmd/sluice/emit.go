@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-relay/sluice/internal/client"
 	"github.com/sluice-relay/sluice/internal/client/publish"
 	"github.com/sluice-relay/sluice/internal/client/render"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 )
 
 // exitRefused tells that some lines are not in, and all others are.
@@ -79,7 +80,7 @@ func (a *app) emitCommand() *cli.Command {
 		ArgsUsage:       "[FILE...]",
 		Description:     emitHelp,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Flags: append(
 			relayFlags(),
 			&cli.BoolFlag{Name: emitStrict, Usage: "end at the first line that is refused"},
@@ -159,16 +160,16 @@ func (a *app) emitOptions(cmd *cli.Command) (publish.Options, error) {
 	}
 	switch {
 	case o.BatchLines < 1 || o.BatchBytes < 1:
-		return o, usageError{fmt.Errorf("--%s and --%s are at least 1", emitBatch, emitBatchBytes)}
+		return o, cmdline.UsageError{Err: fmt.Errorf("--%s and --%s are at least 1", emitBatch, emitBatchBytes)}
 	case o.Linger < 0 || o.Timeout < 0:
-		return o, usageError{fmt.Errorf("--%s and --%s are not negative", emitLinger, emitTimeout)}
+		return o, cmdline.UsageError{Err: fmt.Errorf("--%s and --%s are not negative", emitLinger, emitTimeout)}
 	case o.Linger == 0:
 		o.Linger = time.Nanosecond // 0 would be the default
 	}
 	if !cmd.Bool(emitWS) {
 		for _, name := range []string{emitAgent, emitInstance, emitAccept} {
 			if cmd.IsSet(name) {
-				return o, usageError{fmt.Errorf("--%s needs --%s", name, emitWS)}
+				return o, cmdline.UsageError{Err: fmt.Errorf("--%s needs --%s", name, emitWS)}
 			}
 		}
 		return o, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/sluice-relay/sluice/internal/cmdline"
 	"github.com/sluice-relay/sluice/internal/relaytest"
 )
 
@@ -43,7 +44,7 @@ func runClient(t *testing.T, stdin io.Reader, env []string, command func(*app) *
 	if err != nil {
 		o.stderr += err.Error() + "\n"
 		o.code = exitFailed
-		if _, ok := errors.AsType[usageError](err); ok {
+		if _, ok := errors.AsType[cmdline.UsageError](err); ok {
 			o.code = exitUsage
 		}
 		if coder, ok := errors.AsType[cli.ExitCoder](err); ok {

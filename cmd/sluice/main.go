@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/sluice-relay/sluice/internal/cmdline"
 	"github.com/sluice-relay/sluice/internal/config"
 	"github.com/sluice-relay/sluice/internal/relay"
 )
@@ -44,30 +44,9 @@ type app struct {
 	exits bool
 }
 
-// usageError marks an error of whoever wrote the command line or set the
-// environment.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
 // main runs the program and returns its exit code.
 func (a *app) main(ctx context.Context, args []string) int {
-	err := a.command().Run(ctx, args)
-	if err == nil {
-		return exitOK
-	}
-	// A command's own code is told by its help; without a text all was said.
-	code := exitFailed
-	if exit, ok := errors.AsType[cli.ExitCoder](err); ok {
-		code = exit.ExitCode()
-	} else if _, ok := errors.AsType[usageError](err); ok {
-		code = exitUsage
-	}
-	if text := err.Error(); text != "" {
-		fmt.Fprintf(a.stderr, "sluice: %s\n", text)
-	}
-	return code
+	return cmdline.Exit(a.stderr, "sluice", a.command().Run(ctx, args), exitUsage)
 }
 
 // command returns the root of the command tree.
@@ -83,7 +62,7 @@ func (a *app) command() *cli.Command {
 		HideHelpCommand:                 true,
 		EnableShellCompletion:           true,
 		ConfigureShellCompletionCommand: configureCompletion,
-		OnUsageError:                    onUsageError,
+		OnUsageError:                    cmdline.OnUsageError,
 		ExitErrHandler:                  func(context.Context, *cli.Command, error) {}, // main reports
 		Commands: []*cli.Command{
 			a.serveCommand(), a.tailCommand(), a.emitCommand(), a.controlCommand(), a.timelineCommand(),
@@ -94,7 +73,7 @@ func (a *app) command() *cli.Command {
 			case name == "help" && cmd.Args().Len() == 2:
 				return cli.ShowCommandHelp(ctx, cmd, cmd.Args().Get(1))
 			case name != "" && name != "help":
-				return usageError{fmt.Errorf("unknown command %q: see sluice --help", name)}
+				return cmdline.UsageError{Err: fmt.Errorf("unknown command %q: see sluice --help", name)}
 			}
 			return cli.ShowRootCommandHelp(cmd)
 		},
@@ -110,11 +89,11 @@ func configureCompletion(c *cli.Command) {
 		"   source <(sluice completion bash)\n" +
 		"   sluice completion fish > ~/.config/fish/completions/sluice.fish\n\n" +
 		"Bash needs the bash-completion package."
-	c.OnUsageError = onUsageError
+	c.OnUsageError = cmdline.OnUsageError
 	c.HideHelpCommand = true
 	c.Action = func(_ context.Context, cmd *cli.Command) error {
 		if shell := cmd.Args().First(); shell != "" {
-			return usageError{fmt.Errorf("no completion for %q: see sluice completion --help", shell)}
+			return cmdline.UsageError{Err: fmt.Errorf("no completion for %q: see sluice completion --help", shell)}
 		}
 		return cli.ShowSubcommandHelp(cmd)
 	}
@@ -125,26 +104,13 @@ func (a *app) versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "version",
 		Usage:        "print the version",
-		OnUsageError: onUsageError,
+		OnUsageError: cmdline.OnUsageError,
 		Action: func(_ context.Context, cmd *cli.Command) error {
-			if err := noArguments(cmd); err != nil {
+			if err := cmdline.NoArguments(cmd); err != nil {
 				return err
 			}
 			cli.ShowVersion(cmd.Root())
 			return nil
 		},
 	}
-}
-
-// onUsageError keeps the library from printing its help on an error.
-func onUsageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
-	return usageError{fmt.Errorf("%w: see %s --help", err, cmd.FullName())}
-}
-
-// noArguments refuses arguments that would be ignored.
-func noArguments(cmd *cli.Command) error {
-	if arg := cmd.Args().First(); arg != "" {
-		return usageError{fmt.Errorf("%s takes no argument, got %q", cmd.FullName(), arg)}
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-relay/sluice/internal/auth"
 	"github.com/sluice-relay/sluice/internal/client"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 	"github.com/sluice-relay/sluice/internal/config"
 )
 
@@ -45,7 +46,7 @@ func relayFlags() []cli.Flag {
 }
 
 // relay returns the relay that the flags and the environment name. Any error
-// is a usageError.
+// is a cmdline.UsageError.
 func (a *app) relay(cmd *cli.Command) (*client.Relay, error) {
 	address := cmd.String(flagURL)
 	if !cmd.IsSet(flagURL) {
@@ -53,11 +54,11 @@ func (a *app) relay(cmd *cli.Command) (*client.Relay, error) {
 	}
 	token, err := a.token(cmd)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cmdline.UsageError{Err: err}
 	}
 	r, err := client.New(address, token)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cmdline.UsageError{Err: err}
 	}
 	return r, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/sluice-relay/sluice/internal/auth"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 	"github.com/sluice-relay/sluice/internal/config"
 )
 
@@ -64,7 +65,7 @@ func (a *app) serveCommand() *cli.Command {
 		Usage:           "run the relay",
 		Description:     serveHelp,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Flags:           serveFlags(),
 		Action:          a.runServe,
 	}
@@ -97,12 +98,12 @@ func (a *app) runServe(ctx context.Context, cmd *cli.Command) error {
 	if !a.exits {
 		defer release()
 	}
-	if err := noArguments(cmd); err != nil {
+	if err := cmdline.NoArguments(cmd); err != nil {
 		return err
 	}
 	cfg, err := a.configure(cmd)
 	if err != nil {
-		return usageError{err}
+		return cmdline.UsageError{Err: err}
 	}
 	if cmd.Bool(flagPrintConfig) {
 		_, err := fmt.Fprint(a.stdout, cfg)

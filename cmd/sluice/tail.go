@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-relay/sluice/internal/client/follow"
 	"github.com/sluice-relay/sluice/internal/client/render"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 )
 
 // Flags of tail.
@@ -87,7 +88,7 @@ func (a *app) tailCommand() *cli.Command {
 		HideHelpCommand: true,
 		// A session's name may hold commas.
 		DisableSliceFlagSeparator: true,
-		OnUsageError:              onUsageError,
+		OnUsageError:              cmdline.OnUsageError,
 		Flags: append(
 			relayFlags(),
 			&cli.StringSliceFlag{Name: flagTailSession, Usage: "only this session; may be repeated"},
@@ -115,7 +116,7 @@ func (a *app) tailCommand() *cli.Command {
 
 // runTail follows a relay until a signal, or the end of the replay.
 func (a *app) runTail(ctx context.Context, cmd *cli.Command) error {
-	if err := noArguments(cmd); err != nil {
+	if err := cmdline.NoArguments(cmd); err != nil {
 		return err
 	}
 	o, err := a.tailOptions(cmd)
@@ -136,14 +137,14 @@ func (a *app) runTail(ctx context.Context, cmd *cli.Command) error {
 	case err == nil, errors.Is(err, syscall.EPIPE) && !errors.Is(err, follow.ErrGaveUp):
 		return nil
 	case errors.Is(err, follow.ErrOptions):
-		return usageError{fmt.Errorf("tail: %w", err)}
+		return cmdline.UsageError{Err: fmt.Errorf("tail: %w", err)}
 	case refused && refusal.Status == 401:
 		return fmt.Errorf("tail: %w; see --%s in %s --help", err, flagTokenFile, cmd.FullName())
 	}
 	return fmt.Errorf("tail: %w", err)
 }
 
-// tailOptions reads the flags. Any error is a usageError.
+// tailOptions reads the flags. Any error is a cmdline.UsageError.
 func (a *app) tailOptions(cmd *cli.Command) (follow.Options, error) {
 	o := follow.Options{
 		Socket: cmd.Bool(flagTailSocket), Once: cmd.Bool(flagTailNoFollow), State: cmd.String(flagTailState),
@@ -155,12 +156,12 @@ func (a *app) tailOptions(cmd *cli.Command) (follow.Options, error) {
 	}
 	for _, name := range []string{flagTailFilter, flagTailState, flagTailCapture, flagTailSeverity} {
 		if cmd.IsSet(name) && cmd.String(name) == "" {
-			return o, usageError{fmt.Errorf("--%s is empty", name)}
+			return o, cmdline.UsageError{Err: fmt.Errorf("--%s is empty", name)}
 		}
 	}
 	for _, name := range []string{flagTailSession, flagTailAgent, flagTailType} {
 		if values := cmd.StringSlice(name); cmd.IsSet(name) && (len(values) == 0 || slices.Contains(values, "")) {
-			return o, usageError{fmt.Errorf("--%s is empty", name)}
+			return o, cmdline.UsageError{Err: fmt.Errorf("--%s is empty", name)}
 		}
 	}
 	s := follow.Selection{
@@ -169,11 +170,11 @@ func (a *app) tailOptions(cmd *cli.Command) (follow.Options, error) {
 	}
 	selected, err := s.Filter()
 	if err != nil {
-		return o, usageError{err}
+		return o, cmdline.UsageError{Err: err}
 	}
 	if selected != "" {
 		if o.Filter != "" {
-			return o, usageError{fmt.Errorf("--%s takes the place of --%s, --%s, --%s and --%s",
+			return o, cmdline.UsageError{Err: fmt.Errorf("--%s takes the place of --%s, --%s, --%s and --%s",
 				flagTailFilter, flagTailSession, flagTailAgent, flagTailType, flagTailSeverity)}
 		}
 		o.Filter = selected
@@ -181,14 +182,14 @@ func (a *app) tailOptions(cmd *cli.Command) (follow.Options, error) {
 	for _, text := range cmd.StringSlice(flagTailSince) {
 		p, all, err := follow.ParseSince(text)
 		if err != nil {
-			return o, usageError{fmt.Errorf("--%s: %w", flagTailSince, err)}
+			return o, cmdline.UsageError{Err: fmt.Errorf("--%s: %w", flagTailSince, err)}
 		}
 		if o.All = o.All || all; !all {
 			o.From = append(o.From, p)
 		}
 	}
 	if o.All && len(o.From) > 0 {
-		return o, usageError{fmt.Errorf("--%s all has the sessions of every other --%s", flagTailSince, flagTailSince)}
+		return o, cmdline.UsageError{Err: fmt.Errorf("--%s all has the sessions of every other --%s", flagTailSince, flagTailSince)}
 	}
 	return o, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-relay/sluice/internal/client/render"
 	"github.com/sluice-relay/sluice/internal/client/timeline"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 )
 
 // Flags of timeline.
@@ -63,7 +64,7 @@ func (a *app) timelineCommand() *cli.Command {
 		ArgsUsage:       "SESSION",
 		Description:     timelineHelp,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Flags: append(
 			relayFlags(),
 			&cli.StringFlag{
@@ -83,11 +84,11 @@ func (a *app) runTimeline(ctx context.Context, cmd *cli.Command) error {
 	session := cmd.Args().First()
 	switch {
 	case session == "":
-		return usageError{fmt.Errorf("which session: see %s --help", cmd.FullName())}
+		return cmdline.UsageError{Err: fmt.Errorf("which session: see %s --help", cmd.FullName())}
 	case cmd.Args().Len() > 1:
-		return usageError{fmt.Errorf("%s takes one session, got %q too", cmd.FullName(), cmd.Args().Get(1))}
+		return cmdline.UsageError{Err: fmt.Errorf("%s takes one session, got %q too", cmd.FullName(), cmd.Args().Get(1))}
 	case cmd.IsSet(flagTimelineFile) && cmd.IsSet(flagURL):
-		return usageError{fmt.Errorf("--%s and --%s exclude each other", flagTimelineFile, flagURL)}
+		return cmdline.UsageError{Err: fmt.Errorf("--%s and --%s exclude each other", flagTimelineFile, flagURL)}
 	}
 	b := timeline.New(session)
 	var err error

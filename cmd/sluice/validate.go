@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-relay/sluice/internal/client/render"
 	"github.com/sluice-relay/sluice/internal/client/validate"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 )
 
 // exitInvalid tells that all files were read, and some lines are no events.
@@ -55,7 +56,7 @@ func (a *app) validateCommand() *cli.Command {
 		ArgsUsage:       "FILE... (- for standard input)",
 		Description:     validateHelp,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: flagValidateJSON, Usage: "print one JSON object for each problem"},
 			&cli.BoolFlag{Name: flagValidateNoWarnings, Usage: "report only what a relay refuses"},
@@ -82,9 +83,9 @@ func (a *app) runValidate(_ context.Context, cmd *cli.Command) error {
 	maxBytes := cmd.Int(flagValidateMaxBytes)
 	switch {
 	case len(files) == 0:
-		return usageError{fmt.Errorf("no file to check, - is standard input: see %s --help", cmd.FullName())}
+		return cmdline.UsageError{Err: fmt.Errorf("no file to check, - is standard input: see %s --help", cmd.FullName())}
 	case maxBytes < 1:
-		return usageError{fmt.Errorf("--%s is not 1 or more", flagValidateMaxBytes)}
+		return cmdline.UsageError{Err: fmt.Errorf("--%s is not 1 or more", flagValidateMaxBytes)}
 	}
 	v := &validation{app: a, json: cmd.Bool(flagValidateJSON)}
 	v.startProgress(files)

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/sluice-relay/sluice/internal/client/validate"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 )
 
 // runOne runs one command with standard input and returns what it leaves.
@@ -24,7 +25,7 @@ func runOne(t *testing.T, command func(*app) *cli.Command, stdin string, args ..
 	c := command(a)
 	root := &cli.Command{
 		Name: "sluice", Writer: io.Discard, ErrWriter: io.Discard, Reader: strings.NewReader(stdin),
-		HideHelpCommand: true, ExitErrHandler: func(context.Context, *cli.Command, error) {}, OnUsageError: onUsageError,
+		HideHelpCommand: true, ExitErrHandler: func(context.Context, *cli.Command, error) {}, OnUsageError: cmdline.OnUsageError,
 		Commands: []*cli.Command{c},
 	}
 	err := root.Run(t.Context(), append([]string{"sluice", c.Name}, args...))
@@ -35,7 +36,7 @@ func runOne(t *testing.T, command func(*app) *cli.Command, stdin string, args ..
 	o.code = exitFailed
 	if coder, ok := errors.AsType[cli.ExitCoder](err); ok {
 		o.code = coder.ExitCode()
-	} else if _, ok := errors.AsType[usageError](err); ok {
+	} else if _, ok := errors.AsType[cmdline.UsageError](err); ok {
 		o.code = exitUsage
 	}
 	o.stderr += err.Error()

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/sluice-relay/sluice/engine/netloop"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 	"github.com/sluice-relay/sluice/internal/echo"
 )
 
@@ -39,7 +40,7 @@ func (a *app) echoCommand() *cli.Command {
 		Usage:           "serve WebSocket echo through the relay's own code",
 		Description:     echoHelp,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: flagListen, Value: defaultListen, Usage: "`ADDR` to listen on, host:port or unix:path"},
 			&cli.Int64Flag{
@@ -53,20 +54,20 @@ func (a *app) echoCommand() *cli.Command {
 
 // runEcho serves until a signal.
 func (a *app) runEcho(ctx context.Context, cmd *cli.Command) error {
-	if err := noArguments(cmd); err != nil {
+	if err := cmdline.NoArguments(cmd); err != nil {
 		return err
 	}
 	ctx, release := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer release()
 	limit := cmd.Int64(flagLimit)
 	if limit == 0 { // would mean the default
-		return usageError{fmt.Errorf("%w: 0", echo.ErrLimit)}
+		return cmdline.UsageError{Err: fmt.Errorf("%w: 0", echo.ErrLimit)}
 	}
 	log := slog.New(slog.NewTextHandler(a.stderr, nil))
 	s, err := echo.New(echo.Config{Addr: cmd.String(flagListen), LimitBytes: limit, Log: log})
 	switch {
 	case errors.Is(err, echo.ErrLimit), errors.Is(err, netloop.ErrAddress):
-		return usageError{err}
+		return cmdline.UsageError{Err: err}
 	case err != nil:
 		return err
 	}

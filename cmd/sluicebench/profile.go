@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-relay/sluice/bench/report"
 	"github.com/sluice-relay/sluice/bench/scenario"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 )
 
 const flagLength = "length"
@@ -39,7 +40,7 @@ func (a *app) profileCommand() *cli.Command {
 		Usage:           "record profiles of the relay under the suite's loads",
 		Description:     profileHelp,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: flagRelay, Value: "bin/sluice", Usage: "`PATH` of the relay"},
 			&cli.StringSliceFlag{Name: flagOnly, Value: profiled, Usage: "`PATTERN` of scenarios, may be repeated"},
@@ -52,12 +53,12 @@ func (a *app) profileCommand() *cli.Command {
 }
 
 func (a *app) runProfile(ctx context.Context, cmd *cli.Command) error {
-	if err := noArguments(cmd); err != nil {
+	if err := cmdline.NoArguments(cmd); err != nil {
 		return err
 	}
 	length := cmd.Duration(flagLength)
 	if length < time.Second {
-		return usageError{fmt.Errorf("--%s %v is less than 1s", flagLength, length)}
+		return cmdline.UsageError{Err: fmt.Errorf("--%s %v is less than 1s", flagLength, length)}
 	}
 	dir := cmd.String(flagOut)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -75,7 +76,7 @@ func (a *app) runProfile(ctx context.Context, cmd *cli.Command) error {
 		Length: length + time.Second,
 	})
 	if errors.Is(err, scenario.ErrNothing) {
-		return usageError{fmt.Errorf("%w: sluicebench list names the scenarios", err)}
+		return cmdline.UsageError{Err: fmt.Errorf("%w: sluicebench list names the scenarios", err)}
 	}
 	return errors.Join(err, r.err)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluice-relay/sluice/bench/report"
 	"github.com/sluice-relay/sluice/bench/scenario"
+	"github.com/sluice-relay/sluice/internal/cmdline"
 )
 
 const (
@@ -56,7 +57,7 @@ func (a *app) runCommand() *cli.Command {
 		Usage:           "run the benchmark suite",
 		Description:     runHelp,
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Flags: append(programFlags(),
 			&cli.StringFlag{Name: flagOut, Value: "bench/out", Usage: "`DIR` for the report"},
 			&cli.BoolFlag{Name: flagQuick, Usage: "only a smoke of each kind of load"},
@@ -103,7 +104,7 @@ func progress(w io.Writer) func(scenario.Step) {
 }
 
 func (a *app) runSuite(ctx context.Context, cmd *cli.Command) error {
-	if err := noArguments(cmd); err != nil {
+	if err := cmdline.NoArguments(cmd); err != nil {
 		return err
 	}
 	ctx, release := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
@@ -123,7 +124,7 @@ func (a *app) runSuite(ctx context.Context, cmd *cli.Command) error {
 	results, failed := scenario.Run(ctx, o)
 	switch {
 	case errors.Is(failed, scenario.ErrNothing):
-		return usageError{fmt.Errorf("%w: sluicebench list names the scenarios", failed)}
+		return cmdline.UsageError{Err: fmt.Errorf("%w: sluicebench list names the scenarios", failed)}
 	case failed != nil && !errors.Is(failed, scenario.ErrFailed):
 		return failed
 	}
@@ -178,9 +179,9 @@ func (a *app) listCommand() *cli.Command {
 		Name:            "list",
 		Usage:           "list the scenarios and their targets",
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Action: func(_ context.Context, cmd *cli.Command) error {
-			if err := noArguments(cmd); err != nil {
+			if err := cmdline.NoArguments(cmd); err != nil {
 				return err
 			}
 			for _, s := range scenario.Suite() {
@@ -203,7 +204,7 @@ func (a *app) reportCommand() *cli.Command {
 		Usage:           "render the report of a results.json again, next to it",
 		ArgsUsage:       "FILE",
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			names, err := arguments(cmd, 1)
 			if err != nil {
@@ -225,7 +226,7 @@ func (a *app) compareCommand() *cli.Command {
 		Usage:           "show what changed from one results.json to another",
 		ArgsUsage:       "OLD NEW",
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
+		OnUsageError:    cmdline.OnUsageError,
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			names, err := arguments(cmd, 2)
 			if err != nil {
@@ -250,5 +251,5 @@ func arguments(cmd *cli.Command, n int) ([]string, error) {
 	if args := cmd.Args().Slice(); len(args) == n {
 		return args, nil
 	}
-	return nil, usageError{fmt.Errorf("%s takes %s: see %[1]s --help", cmd.FullName(), cmd.ArgsUsage)}
+	return nil, cmdline.UsageError{Err: fmt.Errorf("%s takes %s: see %[1]s --help", cmd.FullName(), cmd.ArgsUsage)}
 }

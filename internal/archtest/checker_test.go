@@ -47,7 +47,7 @@ func TestCheckerFindsForbiddenImports(t *testing.T) {
 	f("gobwas elsewhere", "engine/serve", "github.com/gobwas/ws/wsutil", "imported only by [codec/wsframe]")
 	f("sonic at home", "internal/proto/aep", "github.com/bytedance/sonic/ast", "")
 	f("sonic elsewhere", "internal/relay", "github.com/bytedance/sonic", "is imported only by")
-	f("cli elsewhere", "internal/relay", "github.com/urfave/cli/v3", "imported only by [cmd/sluice cmd/sluicebench]")
+	f("cli elsewhere", "internal/relay", "github.com/urfave/cli/v3", "imported only by [cmd/sluice cmd/sluicebench internal/cmdline]")
 	f("driver elsewhere", "internal/relay", "modernc.org/sqlite", "imported only by [internal/store]")
 	f("sql elsewhere", "internal/relay", "database/sql", "imported only by [internal/store]")
 	f("sql at home", "internal/store", "database/sql", "")

@@ -71,7 +71,7 @@ var homes = func() map[string]home {
 		"github.com/gobwas/ws":                {code: []string{"codec/wsframe"}, tests: []string{"internal", "engine/serve"}},
 		"github.com/gobwas/httphead":          {code: []string{"codec/wsframe"}},
 		"github.com/bytedance/sonic":          jsonCodecs,
-		"github.com/urfave/cli/v3":            {code: []string{"cmd/sluice", "cmd/sluicebench"}},
+		"github.com/urfave/cli/v3":            {code: []string{"cmd/sluice", "cmd/sluicebench", "internal/cmdline"}},
 		"github.com/prometheus/client_golang": {code: []string{"internal/admin"}},
 		"github.com/coder/websocket":          {code: []string{"internal/client", "internal/demo", "internal/doctor"}},
 		"github.com/fatih/color":              {code: []string{"internal/client", "internal/doctor", "cmd/sluice"}},
