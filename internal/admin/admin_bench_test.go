@@ -3,7 +3,7 @@ package admin
 import "testing"
 
 func BenchmarkObserve(b *testing.B) {
-	h := NewHistogram(PassBounds)
+	h := NewHistogram(passBounds)
 	b.ReportAllocs()
 	for b.Loop() {
 		h.Observe(0.002)

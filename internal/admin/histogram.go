@@ -13,8 +13,6 @@ var ErrBounds = errors.New("admin: histogram bounds do not fit")
 
 // Bounds for the histograms of a snapshot. Shared, immutable.
 var (
-	// PassBounds are in seconds: a pass has a budget of a few milliseconds.
-	PassBounds = []float64{0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1}
 	// UnsentBounds are in bytes. 1 MiB is where shedding starts, 8 MiB where
 	// a consumer is cut (section 15 of the contract).
 	UnsentBounds = []float64{0, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20}

@@ -78,8 +78,11 @@ func TestHistogramCumulative(t *testing.T) {
 	}
 }
 
+// passBounds are like those of a real histogram, in seconds.
+var passBounds = []float64{0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1}
+
 func TestBoundsAreValid(t *testing.T) {
-	for _, bounds := range [][]float64{PassBounds, UnsentBounds, LagBounds} {
+	for _, bounds := range [][]float64{passBounds, UnsentBounds, LagBounds} {
 		if err := NewHistogram(bounds).validate(); err != nil {
 			t.Error(err)
 		}
@@ -87,7 +90,7 @@ func TestBoundsAreValid(t *testing.T) {
 }
 
 func TestObserveDoesNotAllocate(t *testing.T) {
-	h := NewHistogram(PassBounds)
+	h := NewHistogram(passBounds)
 	if n := testing.AllocsPerRun(100, func() { h.Observe(0.002) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
