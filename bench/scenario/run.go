@@ -158,8 +158,10 @@ func (r *runner) connect(ctx context.Context) (err error) {
 	if _, err = r.client.Connect(ctx, r.classes()); err != nil {
 		return err
 	}
-	if s.Settle > 0 {
-		time.Sleep(s.Settle) // what is measured is a server that is left alone
+	select { // what is measured is a server that is left alone
+	case <-time.After(s.Settle):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	r.idleRSS, err = load.RSSBytes(r.server.pid())
 	return err
