@@ -1,0 +1,144 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Store is the database of the sync relay. Any goroutine may call its methods;
+// those without "Async" in their name block.
+type Store struct {
+	// immutable after construction
+	cfg     Config
+	id      string
+	writer  *conn
+	readers *readers
+	queue   *queue
+	done    chan struct{} // closed when the writer has ended
+	stop    chan struct{} // closed by Close
+	ended   sync.WaitGroup
+	closing sync.Once
+	closed  error
+
+	// atomic
+	stats counts
+}
+
+// Open opens or makes the database, brings its schema up to date, and starts
+// the writer. ErrNewerSchema: a newer program made it (S50).
+func Open(cfg Config) (*Store, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	db, err := openConn(source(cfg.Path, cfg.BusyTimeout,
+		"journal_mode(WAL)", "synchronous("+cfg.Synchronous+")", "foreign_keys(ON)",
+		"wal_autocheckpoint("+strconv.Itoa(autoCheckpointPages)+")",
+		"journal_size_limit("+strconv.Itoa(walKeepBytes)+")",
+		"cache_size(-16384)", "temp_store(MEMORY)"))
+	if err != nil {
+		return nil, fmt.Errorf("store: opening %s: %w", cfg.Path, err)
+	}
+	s := &Store{
+		cfg: cfg, writer: db, queue: newQueue(cfg.QueueCount, cfg.QueueBytes),
+		done: make(chan struct{}), stop: make(chan struct{}),
+	}
+	w, lastRun, err := s.prepare()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("store: opening %s: %w", cfg.Path, err), db.close())
+	}
+	s.readers, err = openReaders(source(cfg.Path, cfg.BusyTimeout,
+		"query_only(ON)", "cache_size(-4096)", "temp_store(MEMORY)"), cfg.Readers)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("store: opening %s to read: %w", cfg.Path, err), db.close())
+	}
+	go w.run()
+	s.ended.Go(func() { s.maintain(lastRun) })
+	return s, nil
+}
+
+// prepare migrates and reads what the writer starts from.
+func (s *Store) prepare() (w *writer, lastRun time.Time, err error) {
+	now := s.cfg.Now()
+	if err := migrate(s.writer, migrations, now); err != nil {
+		return nil, lastRun, err
+	}
+	w = &writer{
+		maxGroup: groupCount,
+		s:        s, db: s.writer, queue: s.queue, started: now,
+		making: make(map[string]*compactFirst), dense: make(map[string]struct{}),
+	}
+	if w.saved.last, err = s.writer.meta(metaLastSeq); err != nil {
+		return nil, lastRun, err
+	}
+	if w.saved.total, err = s.writer.meta(metaTotalBytes); err != nil {
+		return nil, lastRun, err
+	}
+	if w.saved.owners, err = s.writer.int("SELECT count(*) FROM owners"); err != nil {
+		return nil, lastRun, err
+	}
+	ran, err := s.writer.meta(metaCompacted)
+	if err != nil {
+		return nil, lastRun, err
+	}
+	err = s.writer.row("SELECT value FROM relay_meta WHERE key = ?", []any{metaStoreID}, &s.id)
+	if err != nil {
+		return nil, lastRun, err
+	}
+	w.saved.start(s.cfg.Floor, now)
+	w.cur = w.saved
+	s.stats.publish(w.saved)
+	return w, time.UnixMilli(ran), w.resumeSweeps()
+}
+
+// resumeInterval is how often the rows of closed owners are looked at again
+// when their deletion had failed.
+const resumeInterval = time.Minute
+
+// maintain starts compactions when they are due, counted from the stored last
+// run (S37), and repeats failed sweeps.
+func (s *Store) maintain(lastRun time.Time) {
+	resume := time.NewTicker(resumeInterval)
+	defer resume.Stop()
+	compact := time.NewTimer(time.Hour)
+	defer compact.Stop()
+	interval := s.cfg.CompactionInterval
+	if interval < 0 {
+		compact.Stop()
+	} else {
+		compact.Reset(max(0, interval-s.cfg.Now().Sub(lastRun)))
+	}
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-resume.C:
+			s.submit(resumeRequest{}, func(error) {})
+		case <-compact.C:
+			// A failed run is repeated after a whole interval too: it failed for want
+			// of space or on a broken file, which trying again does not mend.
+			_, _ = s.CompactAll()
+			compact.Reset(interval)
+		}
+	}
+}
+
+// Close answers waiting writes with ErrStopped, ends the writer after its
+// transaction and closes the connections. It may be called more than once.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		close(s.stop)
+		s.queue.stop()
+		<-s.done
+		s.ended.Wait()
+		// The writing connection closes last: it cleans the write-ahead log up.
+		s.closed = errors.Join(s.readers.close(), s.writer.close())
+	})
+	return s.closed
+}
+
+// StoreID is the database's random identity, for logs.
+func (s *Store) StoreID() string { return s.id }

@@ -1,0 +1,293 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Bounds of one group and of one slice. A group ends at 5 ms of work because a
+// commit with a sync costs about that much: longer groups would only add
+// latency. A slice is S38's.
+const (
+	groupCount = 256
+	groupBytes = 8 << 20
+	groupTime  = 5 * time.Millisecond
+	sliceRows  = 2000
+	sliceTime  = 10 * time.Millisecond
+	// checkpointPages of 4 KiB, estimated, are let into the write-ahead log before
+	// the writer moves them into the database after its answers. SQLite's own
+	// checkpoint inside a commit waits for autoCheckpointPages.
+	checkpointPages     = 1000
+	autoCheckpointPages = 4000
+	// walKeepBytes is what the log's file is cut to after a large transaction.
+	walKeepBytes = 64 << 20
+)
+
+// writer owns the writing connection. Its fields belong to its goroutine.
+type writer struct {
+	s       *Store
+	db      *conn
+	queue   *queue
+	started time.Time
+
+	// saved is what the last commit holds, cur what the open transaction makes.
+	saved, cur counters
+	// stamp is the time of the open transaction in S9's form.
+	stamp string
+
+	// maxGroup is groupCount, but for the benchmark that shows what it gains.
+	maxGroup   int
+	group      []outcome
+	background []request
+	// compacting is the running S37, if any; sweepFailed asks for another look at
+	// the rows of closed owners.
+	compacting  *compactAll
+	sweepFailed bool
+	// making holds the compactions that requests wait for (S23a), by owner; dense
+	// the owners that got no event since such a compaction.
+	making map[string]*compactFirst
+	dense  map[string]struct{}
+	// walPages went into the write-ahead log since the last checkpoint, pages
+	// into the open transaction; both are estimated.
+	walPages, pages int64
+}
+
+// outcome is a request of a group and what came of it.
+type outcome struct {
+	r    request
+	more bool
+	err  error
+}
+
+func (w *writer) now() time.Time { return w.s.cfg.Now() }
+
+// run is the writer's goroutine: groups and slices take turns.
+func (w *writer) run() {
+	defer close(w.s.done)
+	for {
+		waiting, stopped := w.queue.state()
+		if stopped {
+			w.refuseAll()
+			return
+		}
+		if waiting == 0 && len(w.background) == 0 {
+			<-w.queue.ready
+			continue
+		}
+		if waiting > 0 {
+			w.runGroup()
+		}
+		if len(w.background) > 0 {
+			r := w.background[0]
+			w.background = w.background[1:]
+			w.s.stats.slices.Add(1)
+			w.alone(r)
+		}
+		if w.walPages >= checkpointPages {
+			w.checkpoint()
+		}
+	}
+}
+
+// refuseAll answers everything that waits; the queue takes no more.
+func (w *writer) refuseAll() {
+	for r := w.queue.take(); r != nil; r = w.queue.take() {
+		w.finish(r, ErrStopped)
+	}
+	rest := w.background
+	w.background = nil
+	for _, r := range rest {
+		w.finish(r, ErrStopped)
+	}
+	if len(w.background) > 0 { // pushes that waited for a compaction
+		w.refuseAll()
+	}
+}
+
+// runGroup takes requests as they wait and come into one transaction.
+func (w *writer) runGroup() {
+	w.group = w.group[:0]
+	if err := w.begin(); err != nil {
+		w.refuseGroup(err)
+		return
+	}
+	began := time.Now()
+	var size int64
+	for len(w.group) < w.maxGroup && size < groupBytes && time.Since(began) < groupTime {
+		r := w.queue.take()
+		if r == nil {
+			break
+		}
+		size += r.bytes()
+		o := outcome{r: r}
+		o.more, o.err = w.apply(r)
+		w.group = append(w.group, o)
+		if fromSQLite(o.err) {
+			w.rollback()
+			w.eachAlone()
+			return
+		}
+	}
+	if err := w.commit(len(w.group)); err != nil {
+		w.rollback()
+		if len(w.group) == 1 {
+			w.group[0].err = err
+			w.settle(w.group[0])
+			return
+		}
+		w.eachAlone()
+		return
+	}
+	for i := range w.group {
+		w.settle(w.group[i])
+		w.group[i] = outcome{}
+	}
+}
+
+// refuseGroup answers as many as a group would have held.
+func (w *writer) refuseGroup(err error) {
+	for range groupCount {
+		r := w.queue.take()
+		if r == nil {
+			return
+		}
+		w.finish(r, err)
+	}
+}
+
+// eachAlone repeats the requests of a failed group one by one, so that one
+// which the database cannot take does not hurt the others.
+func (w *writer) eachAlone() {
+	for i := range w.group {
+		w.alone(w.group[i].r)
+		w.group[i] = outcome{}
+	}
+}
+
+// alone runs one request, or its next slice, in a transaction of its own.
+func (w *writer) alone(r request) {
+	o := outcome{r: r}
+	if err := w.begin(); err != nil {
+		o.err = err
+		w.settle(o)
+		return
+	}
+	o.more, o.err = w.apply(r)
+	if fromSQLite(o.err) {
+		w.rollback()
+	} else if err := w.commit(1); err != nil {
+		w.rollback()
+		o.err = err
+	}
+	w.settle(o)
+}
+
+// apply runs r inside a savepoint (S21); a failure leaves no trace.
+func (w *writer) apply(r request) (more bool, err error) {
+	before, pages := w.cur, w.pages
+	if err := w.db.exec("SAVEPOINT request"); err != nil {
+		return false, err
+	}
+	more, err = guarded(r, w)
+	if err == nil {
+		return more, w.db.exec("RELEASE request")
+	}
+	if fromSQLite(err) {
+		return false, err
+	}
+	w.cur, w.pages = before, pages
+	if undo := w.db.exec("ROLLBACK TO request"); undo != nil {
+		return false, errors.Join(err, undo)
+	}
+	return false, errors.Join(err, w.db.exec("RELEASE request"))
+}
+
+// guarded turns a panic of a request, such as of the sequence it reads, into
+// that request's error.
+func guarded(r request, w *writer) (more bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			more, err = false, fmt.Errorf("store: request panicked: %v", p)
+		}
+	}()
+	return r.apply(w)
+}
+
+func (w *writer) begin() error {
+	err := w.db.exec("BEGIN IMMEDIATE")
+	if err != nil && !errors.Is(err, ErrBusy) {
+		// A transaction that a failed rollback left open would be in the way.
+		w.rollback()
+		err = w.db.exec("BEGIN IMMEDIATE")
+	}
+	w.cur, w.pages, w.stamp = w.saved, 0, isoTime(w.now())
+	return err
+}
+
+// commit writes the counters and commits.
+func (w *writer) commit(requests int) error {
+	if w.cur.last != w.saved.last {
+		if err := w.saveEpoch(); err != nil {
+			return err
+		}
+		if err := w.db.setMeta(metaLastSeq, w.cur.last); err != nil {
+			return err
+		}
+	}
+	if w.cur.total != w.saved.total {
+		if err := w.db.setMeta(metaTotalBytes, w.cur.total); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	if err := w.db.exec("COMMIT"); err != nil {
+		return err
+	}
+	w.s.stats.group(requests, time.Since(began))
+	w.saved = w.cur
+	w.s.stats.publish(w.saved)
+	w.walPages += w.pages
+	return nil
+}
+
+// rollback ends the transaction, which SQLite may have ended itself.
+func (w *writer) rollback() {
+	_ = w.db.exec("ROLLBACK") // "no transaction is active" is the good case
+	w.cur = w.saved
+}
+
+// settle follows a request's transaction: an answer, or its next slice.
+func (w *writer) settle(o outcome) {
+	if o.err == nil {
+		o.r.committed(w)
+	}
+	if o.err == nil && o.more {
+		w.background = append(w.background, o.r)
+		return
+	}
+	if c, ok := o.r.(compactable); ok && errors.Is(o.err, ErrQuota) && c.mayCompact() && w.compactThen(c.owner(), o.r) {
+		return
+	}
+	w.finish(o.r, o.err)
+}
+
+func (w *writer) finish(r request, err error) {
+	w.s.stats.failure(err)
+	if _, internal := r.(internalRequest); !internal {
+		w.queue.release(r)
+	}
+	r.answer(w, err)
+}
+
+// internalRequest marks work that did not come through the queue.
+type internalRequest interface{ internal() }
+
+// checkpoint moves the log's pages into the database as far as readers allow.
+func (w *writer) checkpoint() {
+	w.walPages = 0
+	w.s.stats.checkpoints.Add(1)
+	var busy, log, moved int64
+	// A failure leaves the pages where they are, safe; the next one tries again.
+	_ = w.db.row("PRAGMA wal_checkpoint(PASSIVE)", nil, &busy, &log, &moved)
+}
