@@ -75,11 +75,12 @@ func TestClose(t *testing.T) {
 func TestSweepResumes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sync.db")
 	s := reopen(t, path)
+	n := scale(1000)
 	for i := range 8 {
-		push(t, s, alice, 1000, 0, ids(string(rune('a'+i)), 1000, "s")...)
+		push(t, s, alice, n, 0, ids(string(rune('a'+i)), n, "s")...)
 	}
 	push(t, s, bob, 1, 0, ev("1", "s"))
-	if got, err := s.CloseOwner(alice); err != nil || got.DeletedEvents != 8000 {
+	if got, err := s.CloseOwner(alice); err != nil || got.DeletedEvents != int64(8*n) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	check(t, s)

@@ -17,34 +17,50 @@ import (
 
 // scripted is a request that runs a test's code on the writer.
 type scripted struct {
-	do   func(w *writer) error
-	done chan error
+	do    func(w *writer) error
+	after func(w *writer)
+	done  chan error
 }
 
 func (s *scripted) bytes() int64                  { return 0 }
 func (s *scripted) apply(w *writer) (bool, error) { return false, s.do(w) }
-func (s *scripted) committed(*writer)             {}
-func (s *scripted) answer(_ *writer, err error)   { s.done <- err }
+
+func (s *scripted) committed(w *writer) {
+	if s.after != nil {
+		s.after(w)
+	}
+}
+
+func (s *scripted) answer(_ *writer, err error) { s.done <- err }
 
 // script queues do and returns where its answer will come.
 func script(t testing.TB, s *Store, do func(w *writer) error) chan error {
 	t.Helper()
-	r := &scripted{do, make(chan error, 1)}
+	return enqueue(t, s, &scripted{do: do, done: make(chan error, 1)})
+}
+
+func enqueue(t testing.TB, s *Store, r *scripted) chan error {
+	t.Helper()
 	if err := s.queue.put(r); err != nil {
 		t.Fatal(err)
 	}
 	return r.done
 }
 
-// hold stops the writer until release is called.
+// hold stops the writer until release is called. What is queued meanwhile is
+// the next group.
 func hold(t testing.TB, s *Store) (release func()) {
 	t.Helper()
 	held, free := make(chan struct{}), make(chan struct{})
-	done := script(t, s, func(*writer) error {
-		close(held)
-		<-free
-		time.Sleep(groupTime) // ends the group, so that what waits is the next one
-		return nil
+	done := enqueue(t, s, &scripted{
+		do: func(w *writer) error {
+			w.maxGroup = 1
+			close(held)
+			<-free
+			return nil
+		},
+		after: func(w *writer) { w.maxGroup = groupCount },
+		done:  make(chan error, 1),
 	})
 	<-held
 	return func() {
@@ -201,6 +217,31 @@ func TestLockedFromOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	push(t, s, alice, 1, 0, ev("2", "s"))
+	check(t, s)
+}
+
+// Another process writes to the database, even numbers: nothing is issued twice.
+func TestTwoWriters(t *testing.T) {
+	s := open(t)
+	other := reopen(t, s.cfg.Path)
+	var last int64
+	for i := range 10 {
+		for j, one := range []*Store{s, s, other} {
+			n := head(t, one, fmt.Sprint(i, j))
+			if n <= last {
+				t.Fatalf("%d after %d", n, last)
+			}
+			last = n
+		}
+		push(t, []*Store{s, other}[i%2], Auth{fmt.Sprint("owner", i), "h"}, 0, 0)
+	}
+	if _, err := other.CloseOwner(alice); err != nil {
+		t.Fatal(err)
+	}
+	push(t, s, bob, 1, 0, ev("1", "s"))
+	if st := s.Stats(); st.TotalBytes != 100 || st.Owners != 12 {
+		t.Fatalf("%+v", st)
+	}
 	check(t, s)
 }
 
@@ -368,7 +409,7 @@ func killChild(t *testing.T, path string) {
 			}
 		}()
 	}
-	time.Sleep(time.Minute) // the parent kills long before
+	select {} // until the parent kills
 }
 
 // The write-ahead log stays bounded under steady pushes.

@@ -145,9 +145,10 @@ func TestQuota(t *testing.T) {
 
 // S23a: the owner is compacted before it is refused; others are not touched.
 func TestQuotaCompactsFirst(t *testing.T) {
-	s := open(t, func(c *Config) { c.OwnerBytes = 400 * 5000 })
+	n := int64(scale(1250))
+	s := open(t, func(c *Config) { c.OwnerBytes = 400 * 4 * n })
 	for i := range 4 {
-		push(t, s, alice, 1250, 0, sizedAll(ids(string(rune('a'+i)), 1250, "s"), 400)...)
+		push(t, s, alice, int(n), 0, sizedAll(ids(string(rune('a'+i)), int(n), "s"), 400)...)
 	}
 	push(t, s, bob, 2, 0, ev("1", "s"), ev("2", "s"))
 	push(t, s, alice, 1, 0, sized("e", "other", 400))
@@ -159,7 +160,7 @@ func TestQuotaCompactsFirst(t *testing.T) {
 	}
 	// What does not fit a compacted owner is refused, again and again.
 	for range 3 {
-		_, err := s.PutBlob(alice, "h", make([]byte, 400*5000))
+		_, err := s.PutBlob(alice, "h", make([]byte, 400*4*n))
 		wantErr(t, "too large for ever", err, ErrQuota)
 	}
 	check(t, s)
@@ -219,7 +220,7 @@ func TestPageBounds(t *testing.T) {
 func TestDrainWhilePushing(t *testing.T) {
 	s := open(t)
 	push(t, s, alice, 0, 0)
-	const n = 300
+	n := scale(400)
 	var wg sync.WaitGroup
 	for i := range 2 {
 		wg.Go(func() {

@@ -71,13 +71,7 @@ func (s *Store) prepare() (w *writer, lastRun time.Time, err error) {
 		s:        s, db: s.writer, queue: s.queue, started: now,
 		making: make(map[string]*compactFirst), dense: make(map[string]struct{}),
 	}
-	if w.saved.last, err = s.writer.meta(metaLastSeq); err != nil {
-		return nil, lastRun, err
-	}
-	if w.saved.total, err = s.writer.meta(metaTotalBytes); err != nil {
-		return nil, lastRun, err
-	}
-	if w.saved.owners, err = s.writer.int("SELECT count(*) FROM owners"); err != nil {
+	if err := w.load(); err != nil {
 		return nil, lastRun, err
 	}
 	ran, err := s.writer.meta(metaCompacted)

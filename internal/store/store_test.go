@@ -126,6 +126,14 @@ func check(t testing.TB, s *Store) {
 	}
 }
 
+// scale makes a test's size fit for the race detector.
+func scale(n int) int {
+	if raceEnabled {
+		return n / 8
+	}
+	return n
+}
+
 func ids(prefix string, n int, stream string) []Event {
 	events := make([]Event, n)
 	for i := range events {

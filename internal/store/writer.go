@@ -33,6 +33,8 @@ type writer struct {
 
 	// saved is what the last commit holds, cur what the open transaction makes.
 	saved, cur counters
+	// dataVersion tells whether another process has written.
+	dataVersion int64
 	// stamp is the time of the open transaction in S9's form.
 	stamp string
 
@@ -221,8 +223,52 @@ func (w *writer) begin() error {
 		w.rollback()
 		err = w.db.exec("BEGIN IMMEDIATE")
 	}
+	if err == nil {
+		if err = w.refresh(); err != nil {
+			w.rollback()
+		}
+	}
 	w.cur, w.pages, w.stamp = w.saved, 0, isoTime(w.now())
 	return err
+}
+
+// refresh reads the counters again when another process has written since the
+// last transaction: an operator's shell, or a second relay by mistake.
+func (w *writer) refresh() error {
+	version, err := w.db.int("PRAGMA data_version")
+	if err != nil || version == w.dataVersion {
+		return err
+	}
+	if err := w.load(); err != nil {
+		return err
+	}
+	w.dataVersion = version
+	return nil
+}
+
+// load reads the counters. An epoch that this run has open is left when the
+// numbers went on without it (S30).
+func (w *writer) load() error {
+	c := w.saved
+	for _, f := range []struct {
+		value *int64
+		query string
+	}{
+		{&c.last, "SELECT CAST(value AS INTEGER) FROM relay_meta WHERE key = 'last_seq'"},
+		{&c.total, "SELECT CAST(value AS INTEGER) FROM relay_meta WHERE key = 'total_bytes'"},
+		{&c.owners, "SELECT count(*) FROM owners"},
+	} {
+		n, err := w.db.int(f.query)
+		if err != nil {
+			return err
+		}
+		*f.value = n
+	}
+	if c.last != w.saved.last {
+		c.epoch = 0
+	}
+	w.saved = c
+	return nil
 }
 
 // commit writes the counters and commits.
