@@ -2,6 +2,7 @@ package sync
 
 import (
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -125,9 +126,22 @@ func TestHeldEvents(t *testing.T) {
 	}
 }
 
-// TestSpoolDirGone: a spool file that cannot be made is a named error.
-func TestSpoolDirGone(t *testing.T) {
-	sp := spool{dir: t.TempDir() + "/missing"}
+// TestSpoolDir: the directory of spool files is made when it is needed; a file
+// that cannot be made is an error.
+func TestSpoolDir(t *testing.T) {
+	dir := t.TempDir() + "/missing"
+	sp := spool{dir: dir}
+	if err := sp.write([][]byte{{1}}); err != nil || sp.file == nil {
+		t.Fatal(err)
+	}
+	sp.close()
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("left of a spool file: %v, %v", left, err)
+	}
+	if err := os.WriteFile(dir+"/file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sp = spool{dir: dir + "/file/x"}
 	if err := sp.write([][]byte{{1}}); err == nil || sp.file != nil {
 		t.Errorf("%v", err)
 	}

@@ -1,7 +1,9 @@
 package sync
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync/atomic"
 )
@@ -45,6 +47,9 @@ type spool struct {
 func (sp *spool) write(pieces [][]byte) error {
 	if sp.file == nil {
 		f, err := os.CreateTemp(sp.dir, "sync-spool-*")
+		if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(sp.dir, 0o700) == nil {
+			f, err = os.CreateTemp(sp.dir, "sync-spool-*")
+		}
 		if err != nil {
 			return fmt.Errorf("sync: spool: %w", err)
 		}
