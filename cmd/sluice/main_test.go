@@ -138,6 +138,7 @@ func TestEveryFlagMirrorsItsVariable(t *testing.T) {
 		"host": "relay.lan", "origins": "https://dash.example", "log-format": "json", "log-level": "error",
 		"token-file": tokenFile(t, secret), "admin": "127.0.0.1:7", "drain": "7s", "trusted-proxies": "10.0.0.0/8",
 		"access-log": "on", "profile": "edge", "send-buffer": "65537",
+		"surfaces": "sync", "writes-disabled": "1", "sync-base-paths": "/v2,/b", "sqlite-synchronous": "EXTRA",
 	}
 	env := map[string][]string{"ingest-burst": {"SLUICE_INGEST_RATE=1"}} // what a flag has no effect without
 	for _, v := range config.Variables() {

@@ -44,12 +44,10 @@ func metricsOf(s *Snapshot) scrape {
 	var out scrape
 	out = addScalars(out, relayScalars, s, nil)
 	out = addDistributions(out, relayDistributions, s, nil)
-	for _, m := range relayReasons {
-		desc := prometheus.NewDesc(m.name, m.help, labelReason, nil)
-		counts := boundReasons(m.values(s))
-		for _, reason := range slices.Sorted(maps.Keys(counts)) {
-			out = addValue(out, desc, isCounter, float64(counts[reason]), reason)
-		}
+	out = addReasons(out, relayReasons, s)
+	if s.Sync != nil {
+		out = addScalars(out, syncScalars, s.Sync, nil)
+		out = addReasons(out, syncReasons, s.Sync)
 	}
 	for i := range s.Loops {
 		l := &s.Loops[i]
@@ -74,6 +72,17 @@ func addValue(out scrape, desc *prometheus.Desc, counter bool, v float64, values
 	}
 	m, err := prometheus.NewConstMetric(desc, kind, v, values...)
 	return addMade(out, desc, m, err)
+}
+
+func addReasons[T any](out scrape, list []byReason[T], from *T) scrape {
+	for _, m := range list {
+		desc := prometheus.NewDesc(m.name, m.help, labelReason, nil)
+		counts := boundReasons(m.values(from))
+		for _, reason := range slices.Sorted(maps.Keys(counts)) {
+			out = addValue(out, desc, isCounter, float64(counts[reason]), reason)
+		}
+	}
+	return out
 }
 
 func addDistributions[T any](out scrape, list []distribution[T], from *T, labels []string, values ...string) scrape {

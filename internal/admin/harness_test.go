@@ -61,6 +61,14 @@ func fullSnapshot() *Snapshot {
 		Descriptors: Descriptors{Open: 124, Limit: 125, Reserve: 126, Conns: 127},
 		Unsent:      NewHistogram([]float64{10, 20}),
 		Lag:         NewHistogram([]float64{1}),
+		Sync: &SyncStats{
+			Requests: 301, Pages: 302, Refused: map[string]int64{"busy": 7, "relay_full": 8},
+			Pushes: 303, Duplicates: 304, Events: 305, EventBytes: 306, Blobs: 307, BlobBytes: 308,
+			Commits: 309, CommitRequests: 310, CommitTime: 1250 * time.Millisecond, LongestCommit: 750 * time.Millisecond,
+			CompactedEvents: 311, CompactedBytes: 312, Slices: 313, Checkpoints: 314,
+			Waiting: 315, SpoolBytes: 316, QueuedWrites: 317, QueuedBytes: 318, WALBytes: 319,
+			StoredBytes: 320, Owners: 321, LastSeq: 322,
+		},
 		Slowest: []Consumer{
 			{Remote: "192.0.2.1:1000", Kind: "sse", Filters: []string{"type=quick"}, QueuedBytes: 1, Age: time.Minute},
 			{

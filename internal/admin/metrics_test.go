@@ -145,6 +145,9 @@ func TestMetricsOfNothing(t *testing.T) {
 			t.Errorf("status %d, no %q in\n%s", got.status, want, got.body)
 		}
 	}
+	if strings.Contains(got.body, "sluice_sync_") {
+		t.Error("metrics of a surface that is off")
+	}
 	if media := got.header.Get("Content-Type"); !strings.HasPrefix(media, "text/plain; version=0.0.4") {
 		t.Errorf("Content-Type %q", media)
 	}

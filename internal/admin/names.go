@@ -13,9 +13,9 @@ type scalar[T any] struct {
 }
 
 // byReason is a counter with the label reason.
-type byReason struct {
+type byReason[T any] struct {
 	name, help string
-	values     func(*Snapshot) map[string]int64
+	values     func(*T) map[string]int64
 }
 
 // distribution is a histogram.
@@ -65,7 +65,7 @@ var relayScalars = []scalar[Snapshot]{
 	{"sluice_descriptors_reserved", "File descriptors kept for what is not a client connection.", isGauge, func(s *Snapshot) float64 { return float64(s.Descriptors.Reserve) }},
 }
 
-var relayReasons = []byReason{
+var relayReasons = []byReason[Snapshot]{
 	{"sluice_cuts_total", "Consumers cut off by the relay, by reason.", func(s *Snapshot) map[string]int64 { return s.Cuts }},
 	{"sluice_disconnects_total", "Connections that ended otherwise, by reason.", func(s *Snapshot) map[string]int64 { return s.Disconnects }},
 	{"sluice_timeouts_total", "Connections ended for taking too long, by reason.", func(s *Snapshot) map[string]int64 { return s.Timeouts }},

@@ -81,6 +81,9 @@ type Snapshot struct {
 	Unsent Histogram
 	Lag    Histogram
 
+	// Sync has the numbers of the sync relay, nil when it is off.
+	Sync *SyncStats
+
 	// Slowest are the consumers that owe most to their readers, in any order.
 	// A source bounds them; at most 100 are shown.
 	Slowest []Consumer

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"log/slog"
 	"math"
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/limit"
+	"github.com/sluice-relay/sluice/internal/proto/sync"
 )
 
 // Config holds every setting of the relay, validated and with defaults
@@ -62,6 +64,19 @@ type Config struct {
 	// TrustedProxies are the peers whose X-Forwarded-For counts, normalised as
 	// by [limit.ParseProxies].
 	TrustedProxies []string
+
+	// Surfaces are those that the relay serves, see [Config.Serves]. Named tells
+	// that SLUICE_SURFACES named them: then one that cannot be served stops the
+	// start, else it is left out.
+	Surfaces []string
+	Named    bool
+	// Data is the directory of what is stored. It is made when a surface first
+	// stores something.
+	Data string
+	// Sync has the settings of the sync relay, but for SyncAdminToken, the
+	// bearer token of its admin route (S47): unset, there is none.
+	Sync           sync.Config
+	SyncAdminToken Secret
 
 	// Admin is the host:port of the admin listener, "" for none.
 	Admin string
@@ -123,6 +138,9 @@ func FromEnv(lookup func(string) (string, bool)) (Config, error) {
 		Loops:          r.number(EnvLoops, 0, 0, maxLoops),
 		LogFormat:      r.choice(EnvLogFormat, "text", "json"),
 	}
+	c.Surfaces, c.Named = r.surfaces(EnvSurfaces)
+	c.Data = cmp.Or(r.path(EnvData), defaultData)
+	c.Sync, c.SyncAdminToken = r.sync()
 	c.Origins, c.AnyOrigin = r.origins(EnvOrigins)
 	c.MaxFrom = r.number(EnvMaxFrom, c.MaxSessions, 0, math.MaxInt)
 	c.IngestBurst = r.number(EnvIngestBurst, 2*c.IngestRate, 0, limit.MaxBurst)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/limit"
+	"github.com/sluice-relay/sluice/internal/proto/sync"
 )
 
 // env makes a lookup function of NAME=value texts.
@@ -41,6 +42,9 @@ func mustRead(t *testing.T, pairs ...string) Config {
 // R10: the defaults of the contract.
 func TestDefaults(t *testing.T) {
 	want := Config{
+		Surfaces:       []string{"aep", "sync"},
+		Data:           "sluice-data",
+		Sync:           sync.DefaultConfig(),
 		Port:           8787,
 		BufferEvents:   10_000,
 		BufferBytes:    1 << 30,
@@ -76,8 +80,16 @@ func TestEveryVariableIsRead(t *testing.T) {
 		"SLUICE_LOG_FORMAT=JSON", "SLUICE_LOG_LEVEL=Warn", "AEP_TOKEN_FILE=/run/tokens", "SLUICE_ADMIN=[::1]:9",
 		"SLUICE_MAX_CONNS_PER_IP=6", "SLUICE_INGEST_RATE=10", "SLUICE_INGEST_BURST=11", "SLUICE_DRAIN=12s",
 		"SLUICE_TRUSTED_PROXIES=10.1.2.3/8,::1", "SLUICE_ACCESS_LOG=On", "SLUICE_SEND_BUFFER=16384", "GOGC=13",
-		"GOMEMLIMIT=14KiB", "SLUICE_PROFILE=edge",
+		"GOMEMLIMIT=14KiB", "SLUICE_PROFILE=edge", "SLUICE_SURFACES= Sync ,aep,sync", "SLUICE_DATA=/srv/data",
+		"MAX_OWNER_BYTES=1", "MAX_EVENTS_PER_PUSH=2", "MAX_EVENT_BYTES=3", "MAX_BLOB_BYTES=4", "MAX_EVENTS_PER_PULL=6",
+		"DEFAULT_EVENTS_PER_PULL=5", "MAX_PULL_BYTES=7", "MAX_STREAMS_PER_COMPACT=8", "MAX_TOTAL_BYTES=9", "MAX_OWNERS=10",
+		"WRITES_DISABLED=1", "COMPACTION_INTERVAL_MS=11", "SYNC_BASE_PATHS=/v2, /b", "SEQ_FLOOR=Clock",
+		"SQLITE_SYNCHRONOUS=normal", "SYNC_ADMIN_TOKEN=adm1n",
 	)
+	if got.SyncAdminToken.Reveal() != "adm1n" {
+		t.Error("SYNC_ADMIN_TOKEN lost")
+	}
+	got.SyncAdminToken = Secret{}
 	if got.Token.Reveal() != "t0p" {
 		t.Error("token lost")
 	}
@@ -89,6 +101,13 @@ func TestEveryVariableIsRead(t *testing.T) {
 		MaxConnsPerIP: 6, IngestRate: 10, IngestBurst: 11, Drain: 12 * time.Second,
 		TrustedProxies: []string{"10.0.0.0/8", "::1"}, AccessLog: true, SendBufferBytes: 16384, GCPercent: 13,
 		MemoryLimitBytes: 14 << 10, Profile: "edge",
+		Surfaces: []string{"aep", "sync"}, Named: true, Data: "/srv/data",
+		Sync: sync.Config{
+			MaxOwnerBytes: 1, MaxEventsPerPush: 2, MaxEventBytes: 3, MaxBlobBytes: 4, MaxEventsPerPull: 6,
+			DefaultEventsPerPull: 5, MaxPullBytes: 7, MaxStreamsPerCompact: 8, MaxTotalBytes: 9, MaxOwners: 10,
+			WritesDisabled: true, CompactionInterval: 11 * time.Millisecond, BasePaths: []string{"/v2", "/b"},
+			SeqFloor: "clock", Synchronous: "NORMAL",
+		},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -283,20 +302,27 @@ func TestListenAddrs(t *testing.T) {
 	f("relay.lan:8787", false, true, "AEP_HOST=relay.lan")
 }
 
-// The README's table is the one people read.
-func TestREADMENamesEveryVariable(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+// The tables of the README, and of a surface's own page, are those people read.
+func TestDocumentsNameEveryVariable(t *testing.T) {
+	lines := map[string][]string{}
+	for _, page := range []string{"README.md", "docs/sync.md"} {
+		text, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[page] = strings.Split(string(text), "\n")
 	}
-	lines := strings.Split(string(readme), "\n")
 	for _, v := range Variables() {
+		page := "README.md"
+		if strings.HasPrefix(v.Usage, "sync: ") {
+			page = "docs/sync.md"
+		}
 		row := "| `" + v.Env + "` | "
 		if v.Default[0] >= '0' && v.Default[0] <= '9' {
 			row += "`" + v.Default + "` | "
 		}
-		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, row) }) {
-			t.Errorf("README.md has no table row that begins %q", row)
+		if !slices.ContainsFunc(lines[page], func(l string) bool { return strings.HasPrefix(l, row) }) {
+			t.Errorf("%s has no table row that begins %q", page, row)
 		}
 	}
 }
@@ -312,8 +338,8 @@ func TestVariablesMatchValues(t *testing.T) {
 		if c := v.Default[0]; c >= '0' && c <= '9' && values[i] != v.Default {
 			t.Errorf("%s: default is said to be %s and is %s", v.Env, v.Default, values[i])
 		}
-		ours := strings.HasPrefix(v.Env, "AEP_") || strings.HasPrefix(v.Env, "SLUICE_")
-		if (v.Flag != "") != (ours && v.Env != EnvToken) {
+		flagless := v.Env == EnvToken || v.Env == EnvSyncAdmin || v.Env == EnvGCPercent || v.Env == EnvMemoryLimit
+		if (v.Flag == "") != flagless {
 			t.Errorf("%s: flag %q; secrets and Go's own have none, all others have one", v.Env, v.Flag)
 		}
 	}

@@ -60,7 +60,7 @@ func (c Config) values() []string {
 		origins = "*"
 	}
 	bytes := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return []string{
+	return append([]string{
 		strconv.Itoa(c.Port),
 		c.Host,
 		origins,
@@ -72,6 +72,8 @@ func (c Config) values() []string {
 		strconv.Itoa(c.MaxBatchEvents),
 		strconv.Itoa(c.MaxFrom),
 		bytes(c.BufferBytes),
+		strings.Join(c.Surfaces, ","),
+		c.Data,
 		c.Profile,
 		cmp.Or(c.Admin, adminOff),
 		strconv.Itoa(c.MaxConns),
@@ -87,7 +89,7 @@ func (c Config) values() []string {
 		map[bool]string{false: "off", true: "on"}[c.AccessLog],
 		orOff(c.GCPercent, GCOff),
 		orOff(c.MemoryLimitBytes, NoMemoryLimit),
-	}
+	}, c.syncValues()...)
 }
 
 // orOff returns n in decimal, or off for the number that stands for none.

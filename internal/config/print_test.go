@@ -13,7 +13,7 @@ import (
 // part of, or of the secret itself shows the token.
 func TestTokenIsNeverShown(t *testing.T) {
 	const token = "tok-SECRET123"
-	c := mustRead(t, "AEP_TOKEN="+token)
+	c := mustRead(t, "AEP_TOKEN="+token, "SYNC_ADMIN_TOKEN="+token)
 	hidden := struct{ c Config }{c} // unexported: fmt cannot call its methods
 	values := []any{c, &c, c.Token, &c.Token, []Config{c}, struct{ C Config }{c}, hidden, &hidden}
 	var shown []string
@@ -65,7 +65,8 @@ func TestString(t *testing.T) {
 	got := mustRead(t, "AEP_TOKEN=x", "AEP_TOKEN_FILE=/run/tokens", "SLUICE_INGEST_RATE=50", "SLUICE_DRAIN=90",
 		"SLUICE_TRUSTED_PROXIES=10.1.2.3/8, ::1", "SLUICE_ADMIN=OFF", "SLUICE_ACCESS_LOG=on",
 		"AEP_ORIGINS=https://a.example,https://b.example", "AEP_HOST=[::1]",
-		"AEP_MAX_SESSIONS=3", "SLUICE_LOG_LEVEL=debug").String()
+		"AEP_MAX_SESSIONS=3", "SLUICE_LOG_LEVEL=debug", "SYNC_ADMIN_TOKEN=y", "MAX_OWNERS=0", "SYNC_BASE_PATHS=/v2, /v3",
+		"SEQ_FLOOR=7", "WRITES_DISABLED=1").String()
 	want := `AEP_PORT=8787
 AEP_HOST=::1
 AEP_ORIGINS=https://a.example,https://b.example
@@ -77,6 +78,8 @@ AEP_MAX_BODY=16777216
 AEP_MAX_BATCH=10000
 AEP_MAX_FROM=3
 AEP_BUFFER_BYTES=1073741824
+SLUICE_SURFACES=aep,sync
+SLUICE_DATA=sluice-data
 SLUICE_PROFILE=
 SLUICE_ADMIN=off
 SLUICE_MAX_CONNS=0
@@ -92,6 +95,22 @@ SLUICE_LOG_LEVEL=debug
 SLUICE_ACCESS_LOG=on
 GOGC=100
 GOMEMLIMIT=off
+MAX_OWNER_BYTES=1073741824
+MAX_EVENTS_PER_PUSH=1000
+MAX_EVENT_BYTES=262144
+MAX_BLOB_BYTES=1049600
+MAX_EVENTS_PER_PULL=1000
+DEFAULT_EVENTS_PER_PULL=500
+MAX_PULL_BYTES=8388608
+MAX_STREAMS_PER_COMPACT=1000
+MAX_TOTAL_BYTES=10737418240
+MAX_OWNERS=0
+WRITES_DISABLED=1
+COMPACTION_INTERVAL_MS=21600000
+SYNC_BASE_PATHS=/v2,/v3
+SEQ_FLOOR=7
+SQLITE_SYNCHRONOUS=FULL
+SYNC_ADMIN_TOKEN=(set)
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -105,9 +105,13 @@ func (r *reader) choice(env string, words ...string) string {
 	}
 	word := strings.ToLower(s)
 	if !slices.Contains(words, word) {
-		r.fail(env, fmt.Errorf("%s is %w: %s", quote(s), ErrChoice, strings.Join(words, ", ")))
+		r.fail(env, choiceError(s, words))
 	}
 	return word
+}
+
+func choiceError(word string, words []string) error {
+	return fmt.Errorf("%s is %w: %s", quote(word), ErrChoice, strings.Join(words, ", "))
 }
 
 // origins reads the list of R38.

@@ -20,6 +20,8 @@ const (
 	EnvMaxBatch    = "AEP_MAX_BATCH"
 	EnvMaxFrom     = "AEP_MAX_FROM"
 	EnvBufferBytes = "AEP_BUFFER_BYTES"
+	EnvSurfaces    = "SLUICE_SURFACES"
+	EnvData        = "SLUICE_DATA"
 	EnvProfile     = "SLUICE_PROFILE"
 	EnvAdmin       = "SLUICE_ADMIN"
 	EnvMaxConns    = "SLUICE_MAX_CONNS"
@@ -35,6 +37,26 @@ const (
 	EnvLogLevel    = "SLUICE_LOG_LEVEL"
 	EnvGCPercent   = "GOGC"
 	EnvMemoryLimit = "GOMEMLIMIT"
+)
+
+// Names of the sync relay's variables, as its contract defines them (section 1).
+const (
+	EnvMaxOwnerBytes    = "MAX_OWNER_BYTES"
+	EnvMaxEventsPerPush = "MAX_EVENTS_PER_PUSH"
+	EnvMaxEventBytes    = "MAX_EVENT_BYTES"
+	EnvMaxBlobBytes     = "MAX_BLOB_BYTES"
+	EnvMaxEventsPerPull = "MAX_EVENTS_PER_PULL"
+	EnvDefaultPerPull   = "DEFAULT_EVENTS_PER_PULL"
+	EnvMaxPullBytes     = "MAX_PULL_BYTES"
+	EnvMaxStreams       = "MAX_STREAMS_PER_COMPACT"
+	EnvMaxTotalBytes    = "MAX_TOTAL_BYTES"
+	EnvMaxOwners        = "MAX_OWNERS"
+	EnvWritesDisabled   = "WRITES_DISABLED"
+	EnvCompaction       = "COMPACTION_INTERVAL_MS"
+	EnvBasePaths        = "SYNC_BASE_PATHS"
+	EnvSeqFloor         = "SEQ_FLOOR"
+	EnvSynchronous      = "SQLITE_SYNCHRONOUS"
+	EnvSyncAdmin        = "SYNC_ADMIN_TOKEN" // the name of the variable, not a token
 )
 
 // Variable describes one setting for help texts and documents.
@@ -60,6 +82,8 @@ func Variables() []Variable {
 		{EnvMaxBatch, "max-batch", "10000", "events in one NDJSON body"},
 		{EnvMaxFrom, "max-from", "as AEP_MAX_SESSIONS", "resume positions in one from array"},
 		{EnvBufferBytes, "buffer-bytes", "1073741824", "bytes kept for replay in all sessions together; 0 sets no bound"},
+		{EnvSurfaces, "surfaces", "all", "comma list of what is served: " + strings.Join(surfaces, ", ")},
+		{EnvData, "data", "sluice-data", "directory of what is stored, made when something is"},
 		{EnvProfile, "profile", "none", "preset of tuning that stands for what is unset: " + strings.Join(profiles.Names(), ", ")},
 		{EnvAdmin, "admin", "127.0.0.1:8788", "host:port of metrics, profiles and readiness, or off"},
 		{EnvMaxConns, "max-conns", "0", "open connections; 0 derives it from the descriptor limit"},
@@ -75,5 +99,21 @@ func Variables() []Variable {
 		{EnvAccessLog, "access-log", "off", "on logs each request"},
 		{EnvGCPercent, "", "100", "growth of the heap between two collections in percent, or off"},
 		{EnvMemoryLimit, "", "off", "memory that the Go runtime tries to stay under, as 1600MiB"},
+		{EnvMaxOwnerBytes, "max-owner-bytes", "1073741824", "sync: bytes stored for one owner"},
+		{EnvMaxEventsPerPush, "max-events-per-push", "1000", "sync: events in one push"},
+		{EnvMaxEventBytes, "max-event-bytes", "262144", "sync: bytes of one event"},
+		{EnvMaxBlobBytes, "max-blob-bytes", "1049600", "sync: bytes of one chunk of a blob"},
+		{EnvMaxEventsPerPull, "max-events-per-pull", "1000", "sync: events in one page"},
+		{EnvDefaultPerPull, "default-events-per-pull", "500", "sync: events in a page whose limit is not said"},
+		{EnvMaxPullBytes, "max-pull-bytes", "8388608", "sync: a page ends past these bytes"},
+		{EnvMaxStreams, "max-streams-per-compact", "1000", "sync: streams in one compaction request"},
+		{EnvMaxTotalBytes, "max-total-bytes", "10737418240", "sync: bytes stored for all owners; 0 sets no bound"},
+		{EnvMaxOwners, "max-owners", "10000", "sync: owners, closed ones too; 0 sets no bound"},
+		{EnvWritesDisabled, "writes-disabled", "0", "sync: 1 refuses pushes and uploads"},
+		{EnvCompaction, "compaction-interval-ms", "21600000", "sync: milliseconds between compactions; 0 turns them off"},
+		{EnvBasePaths, "sync-base-paths", "none", "sync: comma list of path prefixes that are served besides the root, as /v2"},
+		{EnvSeqFloor, "seq-floor", "auto", "sync: auto, clock, or the least number of an event"},
+		{EnvSynchronous, "sqlite-synchronous", "FULL", "sync: OFF, NORMAL, FULL or EXTRA; below FULL a power cut loses acknowledged events"},
+		{EnvSyncAdmin, "", "none", "sync: bearer token of POST /v1/admin/compact; without one there is no such route"},
 	}
 }

@@ -46,7 +46,7 @@ func startRelay(t *testing.T, env map[string]string) *fixture {
 	t.Helper()
 	f := &fixture{token: env["AEP_TOKEN"], log: &logBuffer{}}
 	log := slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	r, err := relay.New(testConfig(t, env), log)
+	r, err := relay.New(testConfig(t, env), log, "test")
 	if err != nil {
 		t.Fatalf("relay.New: %v", err)
 	}

@@ -3,12 +3,13 @@ package relay
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"runtime/debug"
 	"strconv"
-	"sync"
+	stdsync "sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,8 @@ import (
 	"github.com/sluice-relay/sluice/internal/config"
 	"github.com/sluice-relay/sluice/internal/limit"
 	"github.com/sluice-relay/sluice/internal/proto/aep"
+	"github.com/sluice-relay/sluice/internal/proto/sync"
+	"github.com/sluice-relay/sluice/internal/store"
 )
 
 const (
@@ -35,8 +38,10 @@ const (
 	// heldBytes bounds bodies and unfinished messages of all connections (R46).
 	heldBytes = 512 << 20
 
-	jobWorkers = 4
-	jobWaiting = 256
+	// jobWorkers are more than the readers of a store, so that its slow reads
+	// leave some for others. jobWaiting bounds what a burst of requests may ask.
+	jobWorkers = 8
+	jobWaiting = 4096
 )
 
 // Relay is one running relay: the composition of loops, log, buffers and
@@ -49,13 +54,16 @@ type Relay struct {
 	workers []*serve.Worker
 	jobs    *loop.Jobs
 	surface *aep.Surface
-	auth    *auth.Auth
-	events  *stream.Log
-	buffers *session.Buffers
-	budget  *serve.Budget
-	rate    *limit.Rate
-	gate    serve.Gate
-	started time.Time
+	// sync and syncStore are nil when the surface is off.
+	sync      *sync.Surface
+	syncStore *store.Lazy
+	auth      *auth.Auth
+	events    *stream.Log
+	buffers   *session.Buffers
+	budget    *serve.Budget
+	rate      *limit.Rate
+	gate      serve.Gate
+	started   time.Time
 
 	// Set by Run, before it serves.
 	admin *admin.Server
@@ -64,19 +72,19 @@ type Relay struct {
 	draining atomic.Bool
 
 	hurry     chan struct{}
-	hurryOnce sync.Once
+	hurryOnce stdsync.Once
 
 	// served ends with the server; serveErr is set before.
 	served   chan struct{}
 	serveErr error
 
-	stop    sync.Once
+	stop    stdsync.Once
 	stopErr error
 }
 
 // New makes a relay and binds its addresses; it serves after Start. The port is
-// the bound one from here on, also for port 0.
-func New(cfg config.Config, log *slog.Logger) (*Relay, error) {
+// the bound one from here on, also for port 0. version is the build's.
+func New(cfg config.Config, log *slog.Logger, version string) (*Relay, error) {
 	r := &Relay{
 		cfg: cfg, log: log, served: make(chan struct{}), hurry: make(chan struct{}),
 		events: stream.NewLog(windowEntries, windowBytes),
@@ -118,15 +126,26 @@ func New(cfg config.Config, log *slog.Logger) (*Relay, error) {
 		Started:        r.started,
 	})
 
+	if err := r.openSync(version); err != nil {
+		return nil, err
+	}
+	if err := r.bind(); err != nil {
+		return nil, errors.Join(err, r.closeSync())
+	}
+	return r, nil
+}
+
+// bind makes loops and workers and binds the addresses.
+func (r *Relay) bind() (err error) {
 	r.server, err = netloop.New(netloop.Config{
-		Addrs:           cfg.ListenAddrs(),
-		Loops:           cfg.Loops,
-		MaxConns:        cfg.MaxConns,
-		SendBufferBytes: cfg.SendBufferBytes,
-		Log:             log,
+		Addrs:           r.cfg.ListenAddrs(),
+		Loops:           r.cfg.Loops,
+		MaxConns:        r.cfg.MaxConns,
+		SendBufferBytes: r.cfg.SendBufferBytes,
+		Log:             r.log,
 	}, loop.SystemClock{}, r.accept)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, l := range r.server.Loops() {
 		l.OnPanic(r.logPanic)
@@ -135,9 +154,9 @@ func New(cfg config.Config, log *slog.Logger) (*Relay, error) {
 	r.makeWorkers()
 	if err := r.server.Listen(); err != nil {
 		r.jobs.Close()
-		return nil, err
+		return err
 	}
-	return r, nil
+	return nil
 }
 
 // newGuard returns the guard of a relay without a token (R38), nil for one that
@@ -159,7 +178,7 @@ func bootID() string {
 
 func (r *Relay) makeWorkers() {
 	shared := serve.Config{
-		Handler:   r.surface,
+		Handler:   r.handler(),
 		Budget:    r.budget,
 		Jobs:      r.jobs,
 		Log:       r.log,
@@ -171,6 +190,9 @@ func (r *Relay) makeWorkers() {
 		r.workers = append(r.workers, serve.NewWorker(shared, l, set))
 	}
 	r.surface.Attach(r.workers)
+	if r.sync != nil {
+		r.sync.Attach(r.syncStore, r.workers)
+	}
 }
 
 // logPanic tells of a panic that a loop contained. What was being handled is

@@ -17,7 +17,7 @@ import (
 // Control is what the program around a relay has for it. A nil channel is never
 // ready.
 type Control struct {
-	// Version is the build's, for the admin listener.
+	// Version is the build's, for the admin listener and the sync relay.
 	Version string
 	// Reload is received from at each SIGHUP: the token file is read again
 	// (C101). Several that come at once are one.
@@ -45,7 +45,7 @@ func (r *Relay) reload() {
 // shutdown.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, stdout io.Writer, ctl Control) error {
 	tuneCollector(cfg, log)
-	r, err := New(cfg, log)
+	r, err := New(cfg, log, ctl.Version)
 	if err != nil {
 		return err
 	}

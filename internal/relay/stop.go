@@ -46,6 +46,9 @@ func (r *Relay) shutdown(ctx context.Context) error {
 	r.draining.Store(true)
 	r.server.StopAccepting()
 	r.post((*serve.Worker).StopServing)
+	if r.sync != nil {
+		r.sync.StopWaiting()
+	}
 	began := time.Now()
 	r.finishRequests(ctx)
 	r.surface.SealRequests()
@@ -62,6 +65,7 @@ func (r *Relay) shutdown(ctx context.Context) error {
 		err = stopErr
 	}
 	r.jobs.Close()
+	err = errors.Join(err, r.closeSync())
 	if r.admin != nil {
 		err = errors.Join(err, r.admin.Close(stopCtx))
 	}

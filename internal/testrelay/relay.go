@@ -84,7 +84,7 @@ func Start(tb testing.TB, settings ...string) *relay.Relay {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r, err := relay.New(cfg, slog.New(slog.DiscardHandler))
+	r, err := relay.New(cfg, slog.New(slog.DiscardHandler), "test")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package sync
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,9 +9,14 @@ import (
 	"github.com/sluice-relay/sluice/internal/store"
 )
 
-// ErrConfig is what Config.Validate wraps: a setting has a value that stops the
-// start. The message names the variable.
-var ErrConfig = errors.New("sync: bad setting")
+// SettingError tells of a setting whose value stops the start.
+type SettingError struct {
+	Name   string // of the variable
+	Reason string
+}
+
+// Error implements error: the variable and what is wrong.
+func (e *SettingError) Error() string { return e.Name + ": " + e.Reason }
 
 // Config has the settings of the contract's section 1. The zero value means
 // none, off or zero in each field, so start from DefaultConfig. Sizes are bytes.
@@ -65,11 +69,11 @@ func (c *Config) MaxPushBytes() int64 {
 const maxSizeBytes = 1 << 40
 
 // Validate returns an error that names the first variable with a value that
-// cannot be (ErrConfig), nil if there is none. reserved are the paths of other
+// cannot be (*SettingError), nil if there is none. reserved are the paths of other
 // surfaces, which a base path must not overlap (S2).
 func (c *Config) Validate(reserved ...string) error {
 	bad := func(name, format string, args ...any) error {
-		return fmt.Errorf("%w: %s %s", ErrConfig, name, fmt.Sprintf(format, args...))
+		return &SettingError{Name: name, Reason: fmt.Sprintf(format, args...)}
 	}
 	for _, n := range []struct {
 		name       string

@@ -31,10 +31,14 @@ func TestConfig(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		change(&c)
-		switch err := c.Validate(); {
-		case want == "" && err != nil:
-			t.Error(err)
-		case want != "" && (!errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want)):
+		err := c.Validate()
+		if want == "" {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if bad, ok := errors.AsType[*SettingError](err); !ok || bad.Name != want || !strings.HasPrefix(err.Error(), want+": ") {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}

@@ -38,8 +38,8 @@ type Reader interface {
 type Parts struct {
 	Log     *slog.Logger // required
 	Version string       // of the build, for status and health
-	// SpoolDir is an existing directory for spool files (S20a), "" for the
-	// system's.
+	// SpoolDir is the directory of spool files (S20a), made when it is first
+	// needed; "" for the system's.
 	SpoolDir string
 	// Now is the clock of serverTime, nil for time.Now.
 	Now func() time.Time

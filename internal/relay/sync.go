@@ -1,0 +1,105 @@
+package relay
+
+import (
+	"path/filepath"
+
+	"github.com/sluice-relay/sluice/codec/http1"
+	"github.com/sluice-relay/sluice/engine/serve"
+	"github.com/sluice-relay/sluice/internal/admin"
+	"github.com/sluice-relay/sluice/internal/config"
+	"github.com/sluice-relay/sluice/internal/proto/sync"
+	"github.com/sluice-relay/sluice/internal/store"
+)
+
+// SyncFile is the name of the sync relay's database in the data directory.
+const SyncFile = "sync.db"
+
+// openSync makes the sync surface and opens its store, if it is on. A database
+// that cannot be opened stops the start: it may hold what somebody acknowledged.
+// One that is not there is made when something is first stored.
+func (r *Relay) openSync(version string) error {
+	if !r.cfg.Serves(config.SurfaceSync) {
+		return nil
+	}
+	settings := r.cfg.Sync
+	settings.AdminToken = r.cfg.SyncAdminToken.Reveal()
+	r.sync = sync.New(settings, sync.Parts{Log: r.log, Version: version, SpoolDir: r.cfg.Data})
+	sc := settings.StoreConfig()
+	sc.Path = filepath.Join(r.cfg.Data, SyncFile)
+	sc.Notify = r.sync.Notify
+	db, err := store.OpenLazily(sc)
+	if err != nil {
+		return err
+	}
+	r.syncStore = db
+	if s := db.Opened(); s != nil {
+		stats := s.Stats()
+		r.log.Info("sync store opened", "path", sc.Path, "store", s.StoreID(),
+			"owners", stats.Owners, "bytes", stats.TotalBytes, "last_seq", stats.LastSeq)
+	}
+	return nil
+}
+
+// closeSync closes the store, if there is one. Requests are over by then.
+func (r *Relay) closeSync() error {
+	if r.syncStore == nil {
+		return nil
+	}
+	return r.syncStore.Close()
+}
+
+// handler returns what serves the requests: the surfaces that own their paths,
+// before the AEP relay, which has all others.
+func (r *Relay) handler() serve.Handler {
+	var rest serve.Handler = noSurface{}
+	if r.cfg.Serves(config.SurfaceAEP) {
+		rest = r.surface
+	}
+	if r.sync == nil {
+		return rest
+	}
+	return &router{sync: r.sync, rest: rest}
+}
+
+// noSurface implements serve.Handler for paths that no surface has.
+type noSurface struct{}
+
+// Serve implements serve.Handler.
+func (noSurface) Serve(x *serve.Exchange) {
+	x.Respond(&http1.Response{Status: 404, KeepAlive: true})
+}
+
+// router implements serve.Handler: a surface's rules hold on its own paths only
+// and are decided before any other's (S2). Immutable.
+type router struct {
+	sync *sync.Surface
+	rest serve.Handler
+}
+
+// Serve implements serve.Handler.
+func (m *router) Serve(x *serve.Exchange) {
+	if m.sync.Owns(x.Head.Path) {
+		m.sync.Serve(x)
+		return
+	}
+	m.rest.Serve(x)
+}
+
+// syncStats gathers the numbers of the sync surface, nil if it is off.
+func (r *Relay) syncStats() *admin.SyncStats {
+	if r.sync == nil {
+		return nil
+	}
+	c, st := r.sync.Counters(), r.syncStore.Stats()
+	return &admin.SyncStats{
+		Requests: c.Requests, Pages: c.Pages, Refused: c.Refused,
+		Waiting: c.Waiting, SpoolBytes: c.SpoolBytes,
+		Pushes: st.Pushes, Duplicates: st.Duplicates, Events: st.Events, EventBytes: st.EventBytes,
+		Blobs: st.Blobs, BlobBytes: st.BlobBytes,
+		Commits: st.Groups, CommitRequests: st.Requests, CommitTime: st.CommitTime, LongestCommit: st.MaxCommit,
+		CompactedEvents: st.CompactedEvents, CompactedBytes: st.CompactedBytes,
+		Slices: st.Slices, Checkpoints: st.Checkpoints,
+		QueuedWrites: st.QueueCount, QueuedBytes: st.QueueBytes, WALBytes: st.WALBytes,
+		StoredBytes: st.TotalBytes, Owners: st.Owners, LastSeq: st.LastSeq,
+	}
+}
