@@ -8,14 +8,15 @@
 //	sluice validate   check files of events against the rules of the envelope
 //	sluice demo       let made-up agents publish to a relay
 //	sluice doctor     check a running relay
+//	sluice sync       look after the database of the encrypted sync relay
 //	sluice version    print the version
 //
 // It owns the command line: flags laid over environment variables (later wins:
 // preset of the profile, environment, flag), the token file, the log handler,
 // the signals, what a terminal gets, and the exit code. What the values mean is
 // package config's business, what the relay does package relay's, and what the
-// other commands do that of the packages below internal/client, internal/demo
-// and internal/doctor.
+// other commands do that of the packages below internal/client, internal/demo,
+// internal/doctor and internal/store.
 //
 // Every setting has a variable and a flag that mirrors it, except secrets:
 // those come from variables or files, since a command line is visible to

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,31 +17,73 @@ import (
 // A relay started from a copy treats cursors issued after it as stale (S30,
 // S33), unless Floor is FloorFixed.
 func (s *Store) Backup(path string) error {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("store: backup: %w: %s", fs.ErrExist, path)
-	}
-	part := path + ".part"
-	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("store: backup: %w", err)
-	}
 	db, err := openConn(source(s.cfg.Path, s.cfg.BusyTimeout))
 	if err != nil {
 		return err
 	}
-	err = db.exec("VACUUM INTO ?", part)
-	if err = errors.Join(err, db.close()); err == nil {
-		err = syncFile(part)
+	return errors.Join(copyTo(context.Background(), db, path, func() error { return nil }), db.close())
+}
+
+// copyTo writes the copy beside path under a name of its own and then gives it
+// that of path, which it never overwrites. Only the user may read it: it has
+// the hashes of tokens. When ctx ends, or verify fails at last, the part goes.
+func copyTo(ctx context.Context, db *conn, path string, verify func() error) error {
+	path, err := filepath.Abs(path) // "file:x" is a URI to SQLite
+	if err != nil {
+		return fmt.Errorf("store: backup: %w", err)
 	}
-	if err == nil {
-		err = os.Rename(part, path)
+	if err := absent(path); err != nil {
+		return err
 	}
-	if err == nil {
-		err = syncFile(filepath.Dir(path))
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
+	if err != nil {
+		return fmt.Errorf("store: backup: %w", err)
+	}
+	part := f.Name()
+	if err = f.Close(); err == nil {
+		_, err = db.conn.ExecContext(ctx, "VACUUM INTO ?", part)
+		err = classify(err)
+	}
+	for _, step := range []func() error{
+		func() error { return syncFile(part) }, verify,
+		func() error { return place(part, path) },
+		func() error { return syncFile(filepath.Dir(path)) },
+	} {
+		if err == nil {
+			err = step()
+		}
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("store: backup: %w", err), removeIfThere(part))
 	}
 	return nil
+}
+
+// absent is an error unless nothing has the name.
+func absent(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = fs.ErrExist
+		}
+		return fmt.Errorf("store: backup: %w: %s", err, path)
+	}
+	return nil
+}
+
+// place gives part the name path. A link fails where something has the name; a
+// rename would replace it, and is for file systems without links.
+func place(part, path string) error {
+	err := os.Link(part, path)
+	if err == nil {
+		return os.Remove(part)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := absent(path); err != nil {
+		return err
+	}
+	return os.Rename(part, path)
 }
 
 func removeIfThere(path string) error {

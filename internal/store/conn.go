@@ -149,3 +149,9 @@ func fromSQLite(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e)
 }
+
+// corrupt tells that the file is not what SQLite wrote.
+func corrupt(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code()&0xff == sqlite3.SQLITE_CORRUPT
+}

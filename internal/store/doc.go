@@ -18,7 +18,10 @@
 // close) is cut into slices which take turns with the groups. Reads use
 // their own connections and snapshots and wait for nobody.
 //
-// Invariants, checked by Store.Check on a live database:
+// An operator's commands use no Store: an Inspector reads the database beside the
+// relay, and CompactOffline writes only where no process has it open.
+//
+// Invariants, checked by Store.Check and Inspector.Check on a live database:
 //
 //   - D1: owners.stored_bytes is the sum of the owner's events.bytes and
 //     blobs.bytes; event_count, blob_count and stream_count are what a count
