@@ -55,7 +55,7 @@ func TestR46GivenBack(t *testing.T) {
 				}
 				r.pass(seconds(3))
 				if s.conn().x != nil && !s.conn().inBody() {
-					s.conn().x.Respond(&stoppingAnswer)
+					s.conn().x.refuse(503, "shutting down")
 				}
 				r.pass(seconds(120))
 			}},

@@ -221,7 +221,11 @@ func (c *Conn) finish() {
 	c.phase = phaseLinger
 	c.tr.CloseWrite()
 	if c.socket != nil { // the handshake's patience holds on (R428, R462)
-		c.hasten(dueClose, LingerTimeout)
+		c.hasten(dueClose, shortLinger)
+		return
+	}
+	if c.w.stopping {
+		c.setDeadline(dueClose, shortLinger)
 		return
 	}
 	c.setDeadline(dueClose, LingerTimeout)

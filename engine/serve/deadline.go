@@ -146,6 +146,9 @@ type progress struct {
 	unacked   int   // bytes, then
 	at        time.Time
 	flushedAt int64 // taken bytes when patience with a flush last began
+
+	// releases are called when nothing is owed any more: see Exchange.Lend.
+	releases []func()
 }
 
 // watchProgress returns what is known of the output's progress.
@@ -157,10 +160,15 @@ func (c *Conn) watchProgress() *progress {
 }
 
 func (c *Conn) dropProgress() {
-	if c.owes != nil {
-		c.w.progresses.put(c.owes)
-		c.owes = nil
+	p := c.owes
+	if p == nil {
+		return
 	}
+	c.owes = nil
+	for _, release := range p.releases {
+		release()
+	}
+	c.w.progresses.put(p)
 }
 
 // watchStall starts watching the output's progress.
@@ -217,5 +225,5 @@ func (c *Conn) checkBodyRate() {
 		c.setDeadline(dueBody, stoppingHead/2)
 		return
 	}
-	c.setDeadline(dueBody, BodyWindow)
+	c.setDeadline(dueBody, c.x.bodyWindow())
 }

@@ -45,8 +45,10 @@ type Exchange struct {
 	kept      bool // a job or a caller refers to it
 	noted     *note
 	dropped   int64
+	refusal   Refusal // of Config.Refusals
 
-	windowBytes int64 // of the current window of the body
+	windowBytes int64         // of the current window of the body
+	window      time.Duration // that a body may be slow for, 0 for BodyWindow
 }
 
 // Worker returns the worker of the connection's loop.
@@ -67,11 +69,41 @@ func (x *Exchange) ReadBody(b Body) {
 	if !x.Alive() {
 		return
 	}
-	x.body, x.reading = b, true
-	if x.expects {
+	x.AwaitBody(b)
+	x.Continue()
+}
+
+// AwaitBody is ReadBody for a request that may yet be refused by its head: a
+// client that waits for 100 Continue goes on waiting until Continue.
+func (x *Exchange) AwaitBody(b Body) {
+	if x.Alive() {
+		x.body, x.reading = b, true
+	}
+}
+
+// Continue tells a client that waits for it to send the body.
+func (x *Exchange) Continue() {
+	if x.Alive() && x.expects {
 		x.expects = false
 		x.conn.out.Send(continueFrame)
+		x.conn.afterSend()
 	}
+}
+
+// BodyWindow gives the body other windows to bring BodyWindowBytes in than
+// BodyWindow. It is called inside Handler.Serve.
+func (x *Exchange) BodyWindow(d time.Duration) {
+	x.window = d
+	if c := x.conn; c.due[dueBody] != 0 {
+		c.setDeadline(dueBody, d)
+	}
+}
+
+func (x *Exchange) bodyWindow() time.Duration {
+	if x.window > 0 {
+		return x.window
+	}
+	return BodyWindow
 }
 
 var continueFrame = []byte(http1.Continue)
@@ -125,22 +157,49 @@ func (x *Exchange) fail() {
 // closed afterwards if r says so, if the client asked for it, or if too much of
 // the body is still to come.
 func (x *Exchange) Respond(r *http1.Response) {
+	if x.Alive() {
+		x.respond(r, r.NoBody)
+		x.settle()
+	}
+}
+
+// Lend is Respond with a body that is not copied: it is shared and must not
+// change until release, which is called once, on the loop, when the kernel has
+// all of it or the connection is gone. What r holds besides is borrowed.
+func (x *Exchange) Lend(r *http1.Response, release func()) {
 	if !x.Alive() {
+		release()
 		return
 	}
+	c := x.conn
+	x.respond(r, true)
+	if !r.NoBody {
+		c.out.Send(r.Body)
+	}
+	if c.out.OwedBytes() == 0 {
+		release()
+	} else {
+		p := c.watchProgress()
+		p.releases = append(p.releases, release)
+		c.watchStall()
+	}
+	x.settle()
+}
+
+// respond sends an answer, or its head.
+func (x *Exchange) respond(r *http1.Response, headOnly bool) {
 	c := x.conn
 	x.responded = true
 	keep := x.keepAlive && r.KeepAlive && !c.w.stopping && x.canDrain()
 	x.keepAlive = keep
 	res := *r
-	res.KeepAlive, res.HTTP10 = keep, x.http10
+	res.KeepAlive, res.HTTP10, res.NoBody = keep, x.http10, headOnly
 	c.w.buf = http1.AppendResponse(c.w.buf[:0], &res, c.w.date())
 	c.out.SendBorrowed(c.w.buf)
 	x.logAccess(r.Status, len(r.Body))
 	if cap(c.w.buf) > 64<<10 {
 		c.w.buf = nil
 	}
-	x.settle()
 }
 
 // canDrain tells whether the rest of the body may be read and dropped, so that
@@ -250,14 +309,8 @@ func (x *Exchange) refuseStopping() bool {
 	if !x.conn.w.stopping {
 		return false
 	}
-	x.Respond(&stoppingAnswer)
+	x.refuse(503, "shutting down")
 	return true
-}
-
-var stoppingAnswer = http1.Response{
-	Status: 503,
-	Fields: append([]http1.Field{{Name: "Retry-After", Value: "1"}}, textFields...),
-	Body:   []byte("shutting down\n"),
 }
 
 // Now returns the loop's time.

@@ -20,11 +20,7 @@ type Gate interface {
 	Client(peer netip.Addr, forwarded [][]byte) (addr netip.Addr, ok bool)
 }
 
-var tooManyAnswer = http1.Response{
-	Status: 429,
-	Fields: append([]http1.Field{{Name: "Retry-After", Value: "1"}}, textFields...),
-	Body:   []byte("too many connections from this address\n"),
-}
+const tooMany = "too many connections from this address"
 
 // admit counts a new connection, or answers it at once. One that comes from a
 // trusted proxy is counted with its first request.
@@ -40,8 +36,7 @@ func (c *Conn) admit() {
 	}
 	if !g.Acquire(addr) {
 		c.w.stats.PerAddress++
-		c.w.buf = http1.AppendResponse(c.w.buf[:0], &tooManyAnswer, c.w.date())
-		c.out.SendBorrowed(c.w.buf)
+		c.sendRefusal(c.w.unreadRefusal(), 429, tooMany)
 		c.closeAfterFlush()
 		c.afterWrite()
 		return

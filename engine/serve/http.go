@@ -108,13 +108,16 @@ func (c *Conn) begin(h *http1.Head) {
 	x.keepAlive = h.KeepAlive && !c.w.stopping
 	x.expects = h.ExpectContinue
 	x.length = h.ContentLength
+	if f := c.w.cfg.Refusals; f != nil {
+		x.refusal = f(h.Path)
+	}
 	c.x = x
 	if h.ContentLength != 0 {
 		c.setDeadline(dueBody, BodyWindow)
 	}
 	defer c.contain()
 	if !c.recount(h) {
-		x.Respond(&tooManyAnswer)
+		x.refuse(429, tooMany)
 		return
 	}
 	x.note(h)
@@ -153,22 +156,58 @@ func (c *Conn) refuse(status int, reason string) {
 		return
 	}
 	answered := false
+	refusal := c.w.unreadRefusal()
 	if x := c.x; x != nil {
-		answered = x.responded
+		answered, refusal = x.responded, x.refusal
 		c.x = nil
 		x.lost()
 		c.w.freeExchange(x)
 	}
 	if !answered {
-		c.w.buf = http1.AppendResponse(c.w.buf[:0], &http1.Response{
-			Status: status,
-			Fields: textFields,
-			Body:   append([]byte(reason), '\n'),
-		}, c.w.date())
-		c.out.SendBorrowed(c.w.buf)
+		c.sendRefusal(refusal, status, reason)
 	}
 	c.closeAfterFlush()
 	c.afterWrite()
 }
+
+// unreadRefusal is the refusal of a request whose path is not known.
+func (w *Worker) unreadRefusal() Refusal {
+	if f := w.cfg.Refusals; f != nil {
+		return f(nil)
+	}
+	return nil
+}
+
+// sendRefusal sends the answer of a connection that is to be closed. A nil
+// refusal is a line of text.
+func (c *Conn) sendRefusal(refusal Refusal, status int, reason string) {
+	if refusal == nil {
+		refusal = textRefusal
+	}
+	res := refusal(status, reason)
+	c.w.buf = http1.AppendResponse(c.w.buf[:0], &res, c.w.date())
+	c.out.SendBorrowed(c.w.buf)
+}
+
+// refuse answers an exchange for the connection's reasons.
+func (x *Exchange) refuse(status int, reason string) {
+	refusal := x.refusal
+	if refusal == nil {
+		refusal = textRefusal
+	}
+	res := refusal(status, reason)
+	x.Respond(&res)
+}
+
+// textRefusal is the answer where nobody says otherwise.
+func textRefusal(status int, reason string) http1.Response {
+	res := http1.Response{Status: status, Fields: textFields, Body: append([]byte(reason), '\n')}
+	if status == 429 || status == 503 {
+		res.Fields = retryFields
+	}
+	return res
+}
+
+var retryFields = append([]http1.Field{{Name: "Retry-After", Value: "1"}}, textFields...)
 
 var textFields = []http1.Field{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}

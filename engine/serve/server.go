@@ -31,7 +31,7 @@ const (
 	// nothing of what it is still owed; LingerTimeout is how long its input is
 	// read and dropped after that, so that it can read the answer (R76).
 	FlushTimeout  = 10 * time.Second
-	LingerTimeout = 2 * time.Second
+	LingerTimeout = 5 * time.Second
 	// RetryInterval is how often a plain write is tried while bytes are owed:
 	// with autotuned buffers writability was seen 97 s late.
 	RetryInterval = 10 * time.Second
@@ -42,6 +42,9 @@ const (
 	// goes down, and how long a body may show no progress then: less than the
 	// 5 s of R464.
 	stoppingHead = 2 * time.Second
+	// shortLinger is LingerTimeout for a WebSocket, whose peer was told in its
+	// own protocol, and for everybody once the relay goes down.
+	shortLinger = 2 * time.Second
 )
 
 // Bounds of what one connection may hold.
@@ -49,8 +52,8 @@ const (
 	HeldBytes    = 1 << 20 // input behind an unfinished answer (R49)
 	HeldRequests = 64
 	// drainBody is the longest body that is read and dropped to keep a
-	// connection whose request was answered by its head alone.
-	drainBody = 1 << 20
+	// connection whose request was answered before it had all come.
+	drainBody = 1<<20 + 64<<10
 	// owedAnswer is how much of an answer may be unsent when the next request
 	// is begun.
 	owedAnswer = 64 << 10
@@ -88,9 +91,17 @@ type Config struct {
 	Jobs    *loop.Jobs // for Exchange.Go; may be nil
 	Log     *slog.Logger
 	Gate    Gate // may be nil
+	// Refusals says how requests for a path are refused by this package itself;
+	// path is nil when that is not known. It is called on the loops. A nil
+	// function, or one that returns nil, is a line of text.
+	Refusals func(path []byte) Refusal
 	// AccessLog writes one line a request: never a query (R15).
 	AccessLog bool
 }
+
+// Refusal makes the answer to a request that is refused before its handler
+// could, or because of its connection: of status, for a reason in a few words.
+type Refusal func(status int, reason string) http1.Response
 
 // Worker is the HTTP side of one loop: its connections and the scratch memory
 // that they share. Loop only, except where it says otherwise.

@@ -66,7 +66,7 @@ func fullSnapshot() *Snapshot {
 			Pushes: 303, Duplicates: 304, Events: 305, EventBytes: 306, Blobs: 307, BlobBytes: 308,
 			Commits: 309, CommitRequests: 310, CommitTime: 1250 * time.Millisecond, LongestCommit: 750 * time.Millisecond,
 			CompactedEvents: 311, CompactedBytes: 312, Slices: 313, Checkpoints: 314,
-			Waiting: 315, SpoolBytes: 316, QueuedWrites: 317, QueuedBytes: 318, WALBytes: 319,
+			Waiting: 315, SpoolBytes: 316, LentBytes: 323, QueuedWrites: 317, QueuedBytes: 318, WALBytes: 319,
 			StoredBytes: 320, Owners: 321, LastSeq: 322,
 		},
 		Slowest: []Consumer{

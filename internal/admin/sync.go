@@ -27,6 +27,7 @@ type SyncStats struct {
 	// Gauges.
 	Waiting      int64 // devices that wait for events (S52)
 	SpoolBytes   int64 // of push bodies on disk (S20a)
+	LentBytes    int64 // of large answers that readers have not taken yet
 	QueuedWrites int   // requests that wait for the writer
 	QueuedBytes  int64 // bytes of these
 	WALBytes     int64 // size of the write-ahead log
@@ -55,6 +56,7 @@ var syncScalars = []scalar[SyncStats]{
 
 	{"sluice_sync_waiting_devices", "Devices that wait for events.", isGauge, func(s *SyncStats) float64 { return float64(s.Waiting) }},
 	{"sluice_sync_spool_bytes", "Push bodies in spool files.", isGauge, func(s *SyncStats) float64 { return float64(s.SpoolBytes) }},
+	{"sluice_sync_lent_bytes", "Large answers that their readers have not taken yet.", isGauge, func(s *SyncStats) float64 { return float64(s.LentBytes) }},
 	{"sluice_sync_queued_writes", "Writes that wait for a commit.", isGauge, func(s *SyncStats) float64 { return float64(s.QueuedWrites) }},
 	{"sluice_sync_queued_bytes", "Bytes of the writes that wait.", isGauge, func(s *SyncStats) float64 { return float64(s.QueuedBytes) }},
 	{"sluice_sync_wal_bytes", "Size of the write-ahead log.", isGauge, func(s *SyncStats) float64 { return float64(s.WALBytes) }},

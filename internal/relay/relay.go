@@ -185,6 +185,9 @@ func (r *Relay) makeWorkers() {
 		Gate:      r.gate,
 		AccessLog: r.cfg.AccessLog,
 	}
+	if r.sync != nil {
+		shared.Refusals = r.sync.Refusals
+	}
 	for _, l := range r.server.Loops() {
 		set := fanout.NewSet(l, r.events, r.buffers, fanout.Limits{})
 		r.workers = append(r.workers, serve.NewWorker(shared, l, set))

@@ -93,7 +93,7 @@ func (r *Relay) syncStats() *admin.SyncStats {
 	c, st := r.sync.Counters(), r.syncStore.Stats()
 	return &admin.SyncStats{
 		Requests: c.Requests, Pages: c.Pages, Refused: c.Refused,
-		Waiting: c.Waiting, SpoolBytes: c.SpoolBytes,
+		Waiting: c.Waiting, SpoolBytes: c.SpoolBytes, LentBytes: c.LentBytes,
 		Pushes: st.Pushes, Duplicates: st.Duplicates, Events: st.Events, EventBytes: st.EventBytes,
 		Blobs: st.Blobs, BlobBytes: st.BlobBytes,
 		Commits: st.Groups, CommitRequests: st.Requests, CommitTime: st.CommitTime, LongestCommit: st.MaxCommit,

@@ -43,11 +43,47 @@ var (
 		{Name: "Access-Control-Allow-Headers", Value: "Authorization, Content-Type"},
 		{Name: "Access-Control-Max-Age", Value: "86400"},
 	}
+	unreadFields       = []http1.Field{originField, {Name: "Content-Type", Value: "text/plain; charset=utf-8"}}
+	unreadBusyFields   = with(unreadFields, http1.Field{Name: "Retry-After", Value: "1"})
 	unauthorizedFields = with(jsonFields, http1.Field{Name: "WWW-Authenticate", Value: "Bearer"})
 	disabledFields     = with(jsonFields, http1.Field{Name: "Retry-After", Value: "300"})
 	busyFields         = with(jsonFields, http1.Field{Name: "Retry-After", Value: "1"})
 	waitingFields      = with(jsonFields, http1.Field{Name: "Retry-After", Value: "5"})
 )
+
+// Refusals has the answers that the connection gives by itself, to requests for
+// own paths and, without a path, to what could not be read: a browser has to see
+// those too (S3, S4). It is serve.Config.Refusals for the paths of Owns.
+func (s *Surface) Refusals(path []byte) serve.Refusal {
+	switch {
+	case path == nil:
+		return refuseUnread
+	case s.Owns(path):
+		return refuseOwn
+	}
+	return nil
+}
+
+// refuseOwn is what is said about an own path. What the client had no time for,
+// or came at a bad time with, is busy: it may try again.
+func refuseOwn(status int, reason string) http1.Response {
+	code := syncwire.BadRequest
+	switch status {
+	case 408, 429, 503:
+		code = syncwire.Busy
+		status = code.Status()
+	}
+	return http1.Response{Status: status, Fields: fieldsOf(code), Body: syncwire.AppendError(nil, code, reason)}
+}
+
+// refuseUnread is what is said when nobody knows whose path it was.
+func refuseUnread(status int, reason string) http1.Response {
+	fields := unreadFields
+	if status == 429 {
+		fields = unreadBusyFields
+	}
+	return http1.Response{Status: status, Fields: fields, Body: append([]byte(reason), '\n')}
+}
 
 func with(fields []http1.Field, more http1.Field) []http1.Field {
 	return append(fields[:len(fields):len(fields)], more)

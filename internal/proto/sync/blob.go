@@ -50,7 +50,7 @@ func (s *Surface) getBlob(rq *request) {
 				s.fail(x, false, err)
 				return
 			}
-			x.Respond(&http1.Response{Status: 200, Fields: blobFields(hash), Body: body, KeepAlive: true})
+			s.lend(x, &http1.Response{Status: 200, Fields: blobFields(hash), Body: body, KeepAlive: true})
 		}
 	})
 }
@@ -119,7 +119,7 @@ func (s *Surface) putBlob(rq *request) {
 		tooLarge: rq.head.ContentLength > s.cfg.MaxBlobBytes, coded: isCoded(rq.head),
 	}
 	b.begin(s, rq.x)
-	rq.x.ReadBody(b)
+	rq.x.AwaitBody(b) // a client that asks may be told that the chunk is there
 	auth, hash := b.auth, b.hash
 	s.job(rq.x, func() func(*serve.Exchange) {
 		duplicate, err := s.store.AdmitBlob(auth, hash)
@@ -167,6 +167,8 @@ func (b *upload) goOn() {
 		b.s.refuse(b.x, syncwire.BadRequest, "a chunk has no content encoding")
 	case b.ended:
 		b.verify()
+	default:
+		b.x.Continue()
 	}
 }
 

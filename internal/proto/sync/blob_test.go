@@ -135,6 +135,9 @@ func TestBlobEarly(t *testing.T) {
 	}
 	_ = c.SendString("y")
 	r.wantBody("Expect", r.read(c, "PUT"), storedAnswer)
+	// What is there, or too large, is told before the client is asked to send.
+	r.wantBody("Expect, stored", r.raw("PUT", expect), duplicateAnswer)
+	r.want("Expect, too large", r.raw("PUT", strings.Replace(declared(hashOf("z")), "\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n", 1)), 413, "blob_too_large")
 }
 
 // TestBlobAborted: hard case 34, at each stage of the early question.

@@ -12,7 +12,7 @@ import (
 const (
 	// readTimeout is how long a body may take (hard case 41), and readWindow
 	// what has to come in each such time of one that takes longer: 4 KiB a
-	// second. The connection's own rule is a tenth of that, in shorter windows.
+	// second. The connection's own rule is 4 KiB in each such time.
 	readTimeout = 60 * time.Second
 	readWindow  = 256 << 10
 )
@@ -35,6 +35,7 @@ func (in *intake) begin(s *Surface, x *serve.Exchange) {
 	in.s, in.w, in.x = s, s.worker(x), x
 	in.timer.Fire = in.timeUp
 	in.rearm()
+	x.BodyWindow(readTimeout)
 	x.Keep() // jobs and the store refer to it
 }
 

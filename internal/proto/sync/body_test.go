@@ -34,7 +34,8 @@ func TestBodyTimeout(t *testing.T) {
 		within  time.Duration
 		want    string // the answer's first line begins so, "" for none
 	}{
-		{"one octet a second", 5, readTimeout, "HTTP/1.1 408 "},
+		{"one octet a second", 5, readTimeout + time.Second, "HTTP/1.1 503 "},
+		{"nothing for 50 s", 0, 50 * time.Second, ""},
 		{"500 octets a second", 2500, readTimeout + time.Second, "HTTP/1.1 503 "},
 		{"8 KiB a second", 40 << 10, 4 * readTimeout, ""},
 	} {
@@ -44,7 +45,7 @@ func TestBodyTimeout(t *testing.T) {
 		events := stream.NewLog(64, 1<<20)
 		set := fanout.NewSet(l.Loop, events, session.New(session.Config{EventsPerSession: 1, Sessions: 1}, events), fanout.Limits{})
 		budget := serve.NewBudget(64 << 20)
-		w := serve.NewWorker(serve.Config{Handler: s, Budget: budget}, l.Loop, set)
+		w := serve.NewWorker(serve.Config{Handler: s, Budget: budget, Refusals: s.Refusals}, l.Loop, set)
 		s.Attach(nil, []*serve.Worker{w}) // the owner is not known: the store is not asked
 		var wire simWire
 		wire.Socket = l.NewSocket(simloop.Unlimited, &wire)

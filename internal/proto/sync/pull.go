@@ -1,13 +1,11 @@
 package sync
 
 import (
-	"strconv"
 	"time"
 
+	"github.com/sluice-relay/sluice/codec/http1"
 	"github.com/sluice-relay/sluice/codec/syncwire"
-	"github.com/sluice-relay/sluice/engine/fanout"
 	"github.com/sluice-relay/sluice/engine/serve"
-	"github.com/sluice-relay/sluice/engine/stream"
 	"github.com/sluice-relay/sluice/internal/store"
 )
 
@@ -42,8 +40,6 @@ type page struct {
 	err    error
 }
 
-const chunkEnd = "\r\n"
-
 // page builds one page. The store's snapshot is gone when it returns: a slow
 // reader holds memory and nothing else. In a job.
 func (s *Surface) page(q store.Pull) page {
@@ -52,8 +48,7 @@ func (s *Surface) page(q store.Pull) page {
 	if err != nil {
 		return page{err: err}
 	}
-	w = append(syncwire.EndPage(w, res.Next), chunkEnd...) // room for the end of a chunk
-	return page{body: w[:len(w)-len(chunkEnd)], events: res.Events}
+	return page{body: syncwire.EndPage(w, res.Next), events: res.Events}
 }
 
 // answerPage answers with a page or its error. Loop only.
@@ -63,80 +58,37 @@ func (s *Surface) answerPage(x *serve.Exchange, p page) {
 		return
 	}
 	s.pages.Add(1)
-	if len(p.body) <= copiedBytes {
-		respond(x, p.body)
-		return
-	}
-	s.streamPage(x, p.body)
+	s.lend(x, &http1.Response{Status: 200, Fields: jsonFields, Body: p.body, KeepAlive: true})
 }
 
-// copiedBytes is the longest page that is answered in one piece with a length:
-// the connection copies it once or twice. A longer one is lent to the
-// connection, and counted in the relay's budget until its reader has it.
-const copiedBytes = 128 << 10
+const (
+	// copiedBytes is the longest body that the connection copies if its reader
+	// is slow. A longer one is lent to it, and counted until its reader has it.
+	copiedBytes = 16 << 10
+	// lentBytes bounds what readers of pages and chunks may owe together, so that
+	// slow ones do not take the memory that others' bodies need.
+	lentBytes = 256 << 20
+)
 
-// streamPage answers with a long page that is not copied any more. Loop only.
-func (s *Surface) streamPage(x *serve.Exchange, body []byte) {
-	n := int64(len(body))
-	if !x.TakeBudget(n) {
+// lend answers with a body that belongs to the answer from now on. Loop only.
+func (s *Surface) lend(x *serve.Exchange, r *http1.Response) {
+	n := int64(len(r.Body))
+	if n <= copiedBytes {
+		x.Respond(r)
+		return
+	}
+	if !s.lent.take(n) {
 		s.tooBusy(x)
 		return
 	}
-	st := &pageStream{w: x.Worker(), taken: n}
-	st.peer = x.Stream(jsonFields, st, true, func(p *serve.Peer) []byte {
-		if !p.Chunked() {
-			return nil
-		}
-		body = append(body, chunkEnd...)
-		return append(strconv.AppendInt(nil, n, 16), chunkEnd...)
-	})
-	if st.peer == nil { // answered otherwise
-		st.OnClose()
+	if !x.TakeBudget(n) {
+		s.lent.give(n)
+		s.tooBusy(x)
 		return
 	}
-	st.peer.Send(body)
-	st.peer.NotifyDrained()
+	w := x.Worker()
+	x.Lend(r, func() {
+		w.GiveBudget(n)
+		s.lent.give(n)
+	})
 }
-
-// pageStream is an answer that is on its way to its reader. It implements
-// serve.StreamHandler, of which it needs the end only. Owned by its loop.
-type pageStream struct {
-	w     *serve.Worker
-	peer  *serve.Peer
-	taken int64 // of the budget
-}
-
-// OnDrained implements serve.StreamHandler: the reader has all of it.
-func (st *pageStream) OnDrained() { st.peer.EndStream() }
-
-// OnClose implements serve.StreamHandler.
-func (st *pageStream) OnClose() {
-	st.w.GiveBudget(st.taken)
-	st.taken = 0
-}
-
-// Stalled implements serve.StreamHandler.
-func (st *pageStream) Stalled() { st.peer.Abort() }
-
-// OnTimer implements serve.StreamHandler.
-func (st *pageStream) OnTimer() {}
-
-// OnShutdown implements serve.StreamHandler: the page is sent to its end.
-func (st *pageStream) OnShutdown() {}
-
-// AppendGap implements fanout.Owner. Nothing is replayed here.
-func (st *pageStream) AppendGap(dst []byte, _ *fanout.Sub, _ string, _ stream.Sequence) []byte {
-	return dst
-}
-
-// AppendShed implements fanout.Owner.
-func (st *pageStream) AppendShed(dst []byte, _ int64) []byte { return dst }
-
-// Replayed implements fanout.Owner.
-func (st *pageStream) Replayed() {}
-
-// Finished implements fanout.Owner.
-func (st *pageStream) Finished() {}
-
-// Cut implements fanout.Owner.
-func (st *pageStream) Cut(fanout.Cut) { st.peer.Abort() }

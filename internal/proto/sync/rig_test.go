@@ -152,7 +152,7 @@ func (r *rig) start(log *slog.Logger) {
 	jobs := loop.NewJobs(4, 4096)
 	events := stream.NewLog(64, 1<<20)
 	buffers := session.New(session.Config{EventsPerSession: 1, Sessions: 1}, events)
-	shared := serve.Config{Handler: r.surface, Budget: r.budget, Jobs: jobs, Log: log}
+	shared := serve.Config{Handler: r.surface, Budget: r.budget, Jobs: jobs, Log: log, Refusals: r.surface.Refusals}
 	for _, l := range server.Loops() {
 		workers = append(workers, serve.NewWorker(shared, l, fanout.NewSet(l, events, buffers, fanout.Limits{})))
 	}
@@ -167,6 +167,7 @@ func (r *rig) start(log *slog.Logger) {
 		r.surface.StopWaiting()
 		r.eventually("connections closed", func() bool { return server.Conns() == 0 })
 		r.eventually("B1: budget given back", func() bool { return r.budget.UsedBytes() == 0 })
+		r.eventually("B4: answers given back", func() bool { return r.surface.Counters().LentBytes == 0 })
 		r.eventually("B1: spool given back", func() bool { return r.surface.Counters().SpoolBytes == 0 })
 		if n := r.surface.Counters().Waiting; n != 0 {
 			r.t.Errorf("%d devices are counted as waiting", n)

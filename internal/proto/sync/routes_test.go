@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluice-relay/sluice/internal/relaytest"
 )
 
 // TestRoutes: S1 to S4 and hard cases 37 to 39.
@@ -139,6 +141,75 @@ func TestLongPages(t *testing.T) {
 	r.eventually("a page is lent", func() bool { return r.surface.Counters().Pages == 4 })
 	r.pushed(1, 0, event("next", "", "x"))
 	_ = slow.Reset()
+}
+
+// TestSlowReaders: B4: what readers have not taken yet is bounded for all of them
+// together, so that slow ones leave memory for others, and given back when they
+// go.
+func TestSlowReaders(t *testing.T) {
+	const most = 8 << 20
+	r := newLimitedRig(t, func(s *Surface) { s.lent.limit = most })
+	blob := strings.Repeat("b", 1<<20)
+	r.put("blob", blob, storedAnswer)
+	var slow []*relaytest.Conn
+	refused := 0
+	for len(slow) < 64 {
+		c := r.dial()
+		_ = c.SendString(strings.Repeat(head("GET", blobPath(hashOf(blob)), tokenA), 4)) // more than the kernel takes
+		slow = append(slow, c)
+		if res := r.do("GET", blobPath(hashOf(blob)), tokenA, ""); res.Status == 503 {
+			refused++
+			r.want("no room", res, 503, "busy")
+		} else if string(res.Body) != blob {
+			t.Fatalf("%d, %d bytes", res.Status, len(res.Body))
+		}
+		if n := r.surface.Counters().LentBytes; n > most {
+			t.Fatalf("%d bytes are lent", n)
+		}
+	}
+	if refused == 0 {
+		t.Error("64 readers that take nothing were not refused anything")
+	}
+	for _, c := range slow {
+		_ = c.Reset()
+	}
+	r.eventually("given back", func() bool { return r.surface.Counters().LentBytes == 0 && r.budget.UsedBytes() == 0 })
+	if res := r.do("GET", blobPath(hashOf(blob)), tokenA, ""); string(res.Body) != blob || res.Header.Get("Content-Length") != "1048576" {
+		t.Errorf("%d, %d bytes", res.Status, len(res.Body))
+	}
+}
+
+// TestRefusals: S3 and S4 for what the connection answers by itself.
+func TestRefusals(t *testing.T) {
+	r := newRig(t)
+	for _, c := range []struct {
+		name, request string
+		status        int
+	}{
+		{"bad framing", head("POST", "/v1/events", tokenA, "Content-Length: 1", "Transfer-Encoding: chunked"), 400},
+		{"no HTTP", "hello\r\n\r\n", 400},
+		{"a long head", head("GET", "/v1/status", tokenA, "X: "+strings.Repeat("x", 1<<20)), 431},
+		{"a bad chunk", head("POST", "/v1/events", tokenA, "Transfer-Encoding: chunked") + "zz\r\n", 400},
+	} {
+		conn := r.dial()
+		_ = conn.SendString(c.request)
+		res, err := conn.ReadResponse("GET", patience)
+		if err != nil || res.Status != c.status || res.Header.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("%s: %v, %+v", c.name, err, res)
+		}
+		if c.name == "a bad chunk" { // the path is known
+			r.want(c.name, res, 400, "bad_request")
+		}
+	}
+	for status, want := range map[int]int{400: 400, 408: 503, 429: 503, 431: 431, 503: 503} {
+		res := r.surface.Refusals([]byte("/v1/x"))(status, "why")
+		if res.Status != want || !strings.Contains(string(res.Body), `"message":"why"`) {
+			t.Errorf("%d is refused with %d %s", status, res.Status, res.Body)
+		}
+	}
+	if r.surface.Refusals([]byte("/stream")) != nil {
+		t.Error("S2: the surface speaks for another's path")
+	}
 }
 
 // TestCompact: S37, S40, S47 and hard cases 22, 25, 26.

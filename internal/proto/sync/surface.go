@@ -59,6 +59,7 @@ type Surface struct {
 
 	waits waits
 	spool quota // bytes beyond memory of all push bodies
+	lent  quota // bytes of answers on their way to their readers
 
 	// Atomic.
 	requests atomic.Int64
@@ -85,6 +86,7 @@ func New(cfg Config, parts Parts) *Surface {
 	s := &Surface{
 		cfg: cfg, parts: parts, log: parts.Log,
 		blank: make([]byte, cfg.MaxBlobBytes), spool: quota{limit: spoolBytes},
+		lent: quota{limit: lentBytes},
 	}
 	s.waits.init(MaxWaiting)
 	return s
@@ -132,13 +134,14 @@ type Counters struct {
 	// Gauges.
 	Waiting    int64 // devices that wait for events (S52)
 	SpoolBytes int64 // reserved by push bodies (S20a)
+	LentBytes  int64 // of large answers that slow readers have not taken yet
 }
 
 // Counters returns the present values. Any goroutine.
 func (s *Surface) Counters() Counters {
 	c := Counters{
 		Requests: s.requests.Load(), Pages: s.pages.Load(), Refused: map[string]int64{},
-		Waiting: s.waits.sleeping.Load(), SpoolBytes: s.spool.used.Load(),
+		Waiting: s.waits.sleeping.Load(), SpoolBytes: s.spool.used.Load(), LentBytes: s.lent.used.Load(),
 	}
 	for i := range s.refused {
 		if n := s.refused[i].Load(); n > 0 {
