@@ -126,11 +126,11 @@ func idOf(t testing.TB, envelope string) string {
 
 // numbers is the account member of a status.
 type numbers struct {
-	OwnerID                                string
-	QuotaBytes, UsedBytes                  int64
-	UsedPct                                float64
-	HeadSeq, Streams, Events               int64
-	CreatedAt                              string
+	OwnerID                  string
+	QuotaBytes, UsedBytes    int64
+	UsedPct                  float64
+	HeadSeq, Streams, Events int64
+	CreatedAt                string
 }
 
 func (a *account) status() numbers {

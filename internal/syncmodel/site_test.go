@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,14 +22,28 @@ import (
 	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
-// patience bounds waits for what must come. It is used up only when a test
-// fails.
+// patience bounds each request. It is used up only when a test fails.
 const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	testrelay.Main()
 	flag.Parse()
 	os.Exit(m.Run())
+}
+
+// raceDetector tells whether the relay carries the race detector, with which
+// SQLite takes 50 times as long.
+var raceDetector = func() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}()
+
+// scale returns full, or less under -short and with the race detector.
+func scale[T any](full, less T) T {
+	if testing.Short() || raceDetector {
+		return less
+	}
+	return full
 }
 
 // site is where one relay lives: its data directory and how it is started. Its
@@ -83,8 +99,11 @@ func (s *site) start(more ...string) {
 	settings = append(settings, more...)
 	var addr string
 	if s.own {
-		s.process = testrelay.SpawnKilled(s.t, settings...)
-		addr = s.process.Addr
+		p, err := testrelay.Spawn(settings...)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.process, addr = p, p.Addr
 	} else {
 		s.relay = testrelay.Start(s.t, settings...)
 		addr = s.relay.Addr()
@@ -137,8 +156,8 @@ func (s *site) wipe() {
 	}
 }
 
-// copyAway copies the database of a stopped relay, or of one that was killed, to
-// a fresh place. False: there is no database yet.
+// copyAway copies the database of a relay that is stopped, killed or idle to a
+// fresh place. False: there is no database yet.
 func (s *site) copyAway() (string, bool) {
 	s.t.Helper()
 	to := filepath.Join(s.t.TempDir(), "copy.db")
@@ -250,14 +269,4 @@ func (s *site) do(method, path, token, body string, fields ...string) answer {
 		s.t.Fatalf("%s %s: %v", method, path, err)
 	}
 	return a
-}
-
-// eventually waits for what comes by itself.
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) { // pacing
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
 }
