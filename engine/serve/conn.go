@@ -133,6 +133,9 @@ func (c *Conn) afterWrite() {
 	owed := c.owed()
 	if owed > 0 {
 		c.watchStall()
+		if c.owes != nil {
+			c.owes.repay(c.out.TakenBytes())
+		}
 	} else {
 		c.clearDeadline(dueStall)
 		c.dropProgress()

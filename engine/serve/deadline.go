@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"github.com/sluice-relay/sluice/engine/loop"
@@ -147,8 +149,22 @@ type progress struct {
 	at        time.Time
 	flushedAt int64 // taken bytes when patience with a flush last began
 
-	// releases are called when nothing is owed any more: see Exchange.Lend.
-	releases []func()
+	loans []loan // in output order
+}
+
+// loan is a body that was lent: see Exchange.Lend.
+type loan struct {
+	end     int64 // taken bytes when the kernel has all of it
+	release func()
+}
+
+// repay gives back the bodies of which the kernel has all.
+func (p *progress) repay(taken int64) {
+	n := 0
+	for ; n < len(p.loans) && p.loans[n].end <= taken; n++ {
+		p.loans[n].release()
+	}
+	p.loans = slices.Delete(p.loans, 0, n)
 }
 
 // watchProgress returns what is known of the output's progress.
@@ -165,9 +181,7 @@ func (c *Conn) dropProgress() {
 		return
 	}
 	c.owes = nil
-	for _, release := range p.releases {
-		release()
-	}
+	p.repay(math.MaxInt64) // taken, or dropped with the output
 	c.w.progresses.put(p)
 }
 

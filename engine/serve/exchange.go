@@ -93,6 +93,9 @@ func (x *Exchange) Continue() {
 // BodyWindow gives the body other windows to bring BodyWindowBytes in than
 // BodyWindow. It is called inside Handler.Serve.
 func (x *Exchange) BodyWindow(d time.Duration) {
+	if !x.Alive() {
+		return
+	}
 	x.window = d
 	if c := x.conn; c.due[dueBody] != 0 {
 		c.setDeadline(dueBody, d)
@@ -176,11 +179,11 @@ func (x *Exchange) Lend(r *http1.Response, release func()) {
 	if !r.NoBody {
 		c.out.Send(r.Body)
 	}
-	if c.out.OwedBytes() == 0 {
+	if owed := c.out.OwedBytes(); owed == 0 {
 		release()
 	} else {
 		p := c.watchProgress()
-		p.releases = append(p.releases, release)
+		p.loans = append(p.loans, loan{c.out.TakenBytes() + owed, release})
 		c.watchStall()
 	}
 	x.settle()

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -83,5 +84,20 @@ func TestC54PerAddress(t *testing.T) {
 		if n != 0 {
 			t.Errorf("%v still counts %d", addr, n)
 		}
+	}
+}
+
+// TestC54Head: the answer to HEAD has no body, whoever gives it (RFC 9110
+// section 9.3.2).
+func TestC54Head(t *testing.T) {
+	g := oneEach{}
+	r := newRigConfig(t, Config{Handler: &app{}, Budget: NewBudget(1 << 20), Gate: g})
+	r.unix = true
+	head := "HEAD /now HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"
+	first, second := r.dial(), r.dial()
+	first.send(strings.Replace(head, "HEAD", "GET", 1))
+	second.send(head)
+	if got := second.text(); !strings.HasPrefix(got, "HTTP/1.1 429 ") || !strings.HasSuffix(got, "\r\n\r\n") {
+		t.Errorf("got %q", got)
 	}
 }

@@ -196,6 +196,7 @@ func (x *Exchange) refuse(status int, reason string) {
 		refusal = textRefusal
 	}
 	res := refusal(status, reason)
+	res.NoBody = x.Head != nil && string(x.Head.Method) == "HEAD"
 	x.Respond(&res)
 }
 

@@ -8,17 +8,24 @@ import (
 	"github.com/sluice-relay/sluice/codec/http1"
 )
 
-// lender answers with a body that is lent, and counts what came back.
+// lender answers with a body that is lent, and counts what went and came back.
 type lender struct {
 	body     []byte
+	lent     int
 	released int
+	stream   recorder // of /stream
 }
 
 func (a *lender) Serve(x *Exchange) {
-	if string(x.Head.Path) == "/now" {
+	switch string(x.Head.Path) {
+	case "/now":
 		reply(x, 200, "now")
 		return
+	case "/stream":
+		x.Stream(nil, &a.stream, false, a.stream.begin)
+		return
 	}
+	a.lent++
 	r := &http1.Response{Status: 200, Body: a.body, KeepAlive: true, NoBody: string(x.Head.Method) == "HEAD"}
 	x.Lend(r, func() { a.released++ })
 }
@@ -77,6 +84,69 @@ func TestLend(t *testing.T) {
 	old.takeAll()
 	old.wantAnswers(strings.TrimSuffix(whole, "|") + " (close)|")
 	want("HTTP/1.0", 1)
+}
+
+// TestLendComesBackInTurn: a body comes back when it is taken, also where
+// something is owed behind it all the time.
+func TestLendComesBackInTurn(t *testing.T) {
+	a := &lender{body: bytes.Repeat([]byte("l"), 300<<10)}
+	r := newRig(t, a)
+	s := r.dial()
+	s.room = 100
+	const requests = 20
+	s.send(strings.Repeat(get("/lent"), requests))
+	for a.lent < requests {
+		s.take(50 << 10)
+		if n := a.lent - a.released; n > 2 { // the next one begins before the last is out
+			t.Fatalf("%d of %d bodies are not back, %d bytes are owed", n, a.lent, s.conn().owed())
+		}
+	}
+	s.takeAll()
+	s.wantAnswers(strings.Repeat("OK "+string(a.body)+"|", requests))
+	if a.released != requests {
+		t.Errorf("%d of %d bodies came back", a.released, requests)
+	}
+
+	a.lent, a.released = 0, 0
+	live := r.dial()
+	live.room = 0
+	live.send(get("/lent") + get("/stream"))
+	live.take(len(a.body)) // all but the end of it: the stream begins
+	a.stream.peer.Send(bytes.Repeat([]byte("s"), 100<<10))
+	if a.released != 0 || a.stream.peer == nil {
+		t.Errorf("%d bodies came back too early", a.released)
+	}
+	live.take(50 << 10)
+	if a.released != 1 {
+		t.Errorf("%d bodies came back behind which a stream is owed", a.released)
+	}
+}
+
+// TestLendShutdown: a body on its way is sent to its end when the relay goes
+// down, and one that makes no progress comes back (R463, R464).
+func TestLendShutdown(t *testing.T) {
+	a := &lender{body: bytes.Repeat([]byte("l"), 300<<10)}
+	r := newRig(t, a)
+	reads, rests := r.dial(), r.dial()
+	for _, s := range []*sock{reads, rests} {
+		s.room = 1000
+		s.send(get("/lent"))
+	}
+	r.worker.Shutdown()
+	for range 3 {
+		r.pass(FlushTimeout - tick)
+		reads.take(50 << 10)
+	}
+	if a.released != 1 {
+		t.Errorf("%d bodies came back, want that of the reader that stopped", a.released)
+	}
+	rests.wantState("reset")
+	reads.takeAll()
+	reads.wantAnswers("OK " + string(a.body) + "|")
+	reads.wantState("fin")
+	if a.released != 2 {
+		t.Errorf("%d bodies came back", a.released)
+	}
 }
 
 // TestLendLate: a body for an exchange that is over comes back at once.
