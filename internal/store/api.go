@@ -30,6 +30,9 @@ var (
 	ErrBusy = errors.New("store: busy")
 	// ErrDiskFull is 503 busy (hard case 43): nothing was stored, reads go on.
 	ErrDiskFull = errors.New("store: disk full")
+	// ErrTakenAway is 500 internal: the database or its log was removed, replaced
+	// or cannot be reached at its path. Nothing is stored; reads go on.
+	ErrTakenAway = errors.New("store: database was taken away")
 	// ErrStopped is 503 busy: the store is closing.
 	ErrStopped = errors.New("store: stopped")
 	// ErrNewerSchema stops a start (S50).
@@ -80,6 +83,9 @@ type Config struct {
 	// or in the spool, which its owner bounds.
 	QueueCount int
 	QueueBytes int64
+	// GroupCount bounds the requests of one transaction, default 256. There is
+	// nothing to gain from less, except to see what groups gain.
+	GroupCount int
 	// Notify, if set, is told of a commit that added events to an owner or
 	// closed it, after the commit and before the answer, on the writer's
 	// goroutine. It must not block nor call the store. A waiter (S52) must

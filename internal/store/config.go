@@ -38,6 +38,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.QueueCount == 0 {
 		c.QueueCount = 4096
 	}
+	if c.GroupCount <= 0 {
+		c.GroupCount = groupCount
+	}
 	if c.Readers == 0 {
 		c.Readers = 4
 	}

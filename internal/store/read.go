@@ -165,11 +165,13 @@ func (v *view) page(q Pull, maxBytes int64, page *Page, add func([]byte)) error 
 		return classify(err)
 	}
 	var envelope sql.RawBytes
+	var yield yielder
 	for page.Bytes <= maxBytes && rows.Next() {
 		if err := rows.Scan(&page.Next, &envelope); err != nil {
 			return errors.Join(classify(err), rows.Close())
 		}
 		add(envelope)
+		yield.step()
 		page.Events++
 		page.Bytes += int64(len(envelope))
 	}
@@ -221,8 +223,11 @@ func (s *Store) blobRow(auth Auth, hash, query string, dest any) error {
 	})
 }
 
-// Ping reads one row.
+// Ping reads one row of a database that is still at its place.
 func (s *Store) Ping() error {
+	if err := s.files.check(); err != nil {
+		return err
+	}
 	return s.readers.snapshot(func(v *view) error {
 		var last int64
 		return v.row(selectPing, nil, &last)

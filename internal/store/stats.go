@@ -62,7 +62,7 @@ func (c *counts) failure(err error) {
 		c.busy.Add(1)
 	case errors.Is(err, ErrQuota), errors.Is(err, ErrRelayFull):
 		c.full.Add(1)
-	case fromSQLite(err):
+	case fromSQLite(err), errors.Is(err, ErrTakenAway):
 		c.failed.Add(1)
 	}
 }

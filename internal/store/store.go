@@ -16,6 +16,7 @@ type Store struct {
 	id      string
 	writer  *conn
 	readers *readers
+	files   *whereabouts
 	queue   *queue
 	done    chan struct{} // closed when the writer has ended
 	stop    chan struct{} // closed by Close
@@ -55,6 +56,10 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("store: opening %s to read: %w", cfg.Path, err), db.close())
 	}
+	s.files, err = whereaboutsOf(cfg.Path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("store: opening %s: %w", cfg.Path, err), s.readers.close(), db.close())
+	}
 	go w.run()
 	s.ended.Go(func() { s.maintain(lastRun) })
 	return s, nil
@@ -67,7 +72,7 @@ func (s *Store) prepare() (w *writer, lastRun time.Time, err error) {
 		return nil, lastRun, err
 	}
 	w = &writer{
-		maxGroup: groupCount,
+		maxGroup: s.cfg.GroupCount,
 		s:        s, db: s.writer, queue: s.queue, started: now,
 		making: make(map[string]*compactFirst), dense: make(map[string]struct{}),
 	}

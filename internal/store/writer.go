@@ -6,13 +6,10 @@ import (
 	"time"
 )
 
-// Bounds of one group and of one slice. A group ends at 5 ms of work because a
-// commit with a sync costs about that much: longer groups would only add
-// latency. A slice is S38's.
+// Bounds of one group, beside groupTime, and of one slice, which are S38's.
 const (
 	groupCount = 256
 	groupBytes = 8 << 20
-	groupTime  = 5 * time.Millisecond
 	sliceRows  = 2000
 	sliceTime  = 10 * time.Millisecond
 	// checkpointPages of 4 KiB, estimated, are let into the write-ahead log before
@@ -38,8 +35,10 @@ type writer struct {
 	// stamp is the time of the open transaction in S9's form.
 	stamp string
 
-	// maxGroup is groupCount, but for the benchmark that shows what it gains.
+	// maxGroup is Config.GroupCount.
 	maxGroup   int
+	yield      yielder
+	lastCommit time.Duration
 	group      []outcome
 	background []request
 	// compacting is the running S37, if any; sweepFailed asks for another look at
@@ -116,7 +115,7 @@ func (w *writer) runGroup() {
 	}
 	began := time.Now()
 	var size int64
-	for len(w.group) < w.maxGroup && size < groupBytes && time.Since(began) < groupTime {
+	for len(w.group) < w.maxGroup && size < groupBytes && time.Since(began) < w.groupTime() {
 		r := w.queue.take()
 		if r == nil {
 			break
@@ -145,6 +144,19 @@ func (w *writer) runGroup() {
 		w.settle(w.group[i])
 		w.group[i] = outcome{}
 	}
+}
+
+// A group ends when it has taken groupShare times as long as its commit will, so
+// that answers do not wait for much more than what they share: batches gain
+// nothing from a group, single events most of their time.
+const (
+	groupShare   = 3
+	minGroupTime = time.Millisecond
+	maxGroupTime = 10 * time.Millisecond
+)
+
+func (w *writer) groupTime() time.Duration {
+	return min(max(groupShare*w.lastCommit, minGroupTime), maxGroupTime)
 }
 
 // refuseGroup answers as many as a group would have held.
@@ -217,6 +229,9 @@ func guarded(r request, w *writer) (more bool, err error) {
 }
 
 func (w *writer) begin() error {
+	if err := w.s.files.check(); err != nil {
+		return err
+	}
 	err := w.db.exec("BEGIN IMMEDIATE")
 	if err != nil && !errors.Is(err, ErrBusy) {
 		// A transaction that a failed rollback left open would be in the way.
@@ -290,7 +305,8 @@ func (w *writer) commit(requests int) error {
 	if err := w.db.exec("COMMIT"); err != nil {
 		return err
 	}
-	w.s.stats.group(requests, time.Since(began))
+	w.lastCommit = time.Since(began)
+	w.s.stats.group(requests, w.lastCommit)
 	w.saved = w.cur
 	w.s.stats.publish(w.saved)
 	w.walPages += w.pages

@@ -1,6 +1,6 @@
 // Package syncfaults holds what hurts an encrypted sync relay from outside: the
-// real program is killed at random moments, its disk fills up, and another
-// process holds its database. It has tests only.
+// real program is killed at random moments, its disk fills up, another process
+// holds its database, and the files are taken away or damaged. It has tests only.
 //
 // Specification: the sync relay's contract, rules S21, S25, S27, S34, S42, S48
 // and S49, hard cases 19, 29, 34, 42 and 43.

@@ -37,6 +37,8 @@ type Config struct {
 	SeqFloor             string        // SEQ_FLOOR: auto, clock or a number (S29)
 	Synchronous          string        // SQLITE_SYNCHRONOUS
 	AdminToken           string        // SYNC_ADMIN_TOKEN, empty for no admin route (S47)
+	// GroupCount is for benchmarks alone: see store.Config.
+	GroupCount int
 }
 
 // DefaultConfig returns the contract's defaults.
@@ -200,6 +202,7 @@ func (c *Config) StoreConfig() store.Config {
 		PullBytes:          c.MaxPullBytes,
 		CompactionInterval: c.CompactionInterval,
 		Synchronous:        c.Synchronous,
+		GroupCount:         c.GroupCount,
 	}
 	// Zero means none in the contract, and the default to the store.
 	if out.TotalBytes == 0 {

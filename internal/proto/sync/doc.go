@@ -27,7 +27,8 @@
 //     is looked for, so that it never sleeps past a commit (S52). It is in the
 //     list, queued to look, looking, or over.
 //   - B4: a page or a chunk on its way to a slow reader holds memory and nothing
-//     of the store.
+//     of the store. A large one is reserved of the relay's budget until its
+//     reader has it or is gone, and all of them together are bounded.
 //
 // The contract's rules are cited as S<n>.
 package sync

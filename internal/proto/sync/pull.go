@@ -72,11 +72,11 @@ const (
 
 // lend answers with a body that belongs to the answer from now on. Loop only.
 func (s *Surface) lend(x *serve.Exchange, r *http1.Response) {
-	n := int64(len(r.Body))
-	if n <= copiedBytes {
+	if len(r.Body) <= copiedBytes {
 		x.Respond(r)
 		return
 	}
+	n := int64(cap(r.Body)) // of a page that grew, more than its length
 	if !s.lent.take(n) {
 		s.tooBusy(x)
 		return

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-relay/sluice/codec/syncwire"
 	"github.com/sluice-relay/sluice/internal/relaytest"
+	"github.com/sluice-relay/sluice/internal/store"
 )
 
 // TestRoutes: S1 to S4 and hard cases 37 to 39.
@@ -136,9 +138,13 @@ func TestLongPages(t *testing.T) {
 	if events, _ := r.page(r.raw("GET", old)); len(events) != 2 || events[0] != event("6", "", big) {
 		t.Errorf("HTTP/1.0: %d events", len(events))
 	}
-	slow := r.dial() // never reads: it holds memory alone (B4), and pushes go on
-	_ = slow.SendString(head("GET", "/v1/events"+query, tokenA))
-	r.eventually("a page is lent", func() bool { return r.surface.Counters().Pages == 4 })
+	slow := r.dial()                                                                 // never reads: it holds memory alone (B4), and pushes go on
+	_ = slow.SendString(strings.Repeat(head("GET", "/v1/events"+query, tokenA), 40)) // more than the kernel takes
+	r.eventually("a page is lent", func() bool { return r.surface.Counters().LentBytes > 0 })
+	page := r.surface.page(store.Pull{Auth: store.Auth{Owner: owner, Hash: syncwire.TokenHash([]byte(tokenA))}, Limit: 500})
+	if n := r.surface.Counters().LentBytes; page.err != nil || n%int64(cap(page.body)) != 0 {
+		t.Errorf("B4: %d bytes are counted for pages in %d bytes of memory each, %v", n, cap(page.body), page.err)
+	}
 	r.pushed(1, 0, event("next", "", "x"))
 	_ = slow.Reset()
 }
@@ -176,6 +182,19 @@ func TestSlowReaders(t *testing.T) {
 	r.eventually("given back", func() bool { return r.surface.Counters().LentBytes == 0 && r.budget.UsedBytes() == 0 })
 	if res := r.do("GET", blobPath(hashOf(blob)), tokenA, ""); string(res.Body) != blob || res.Header.Get("Content-Length") != "1048576" {
 		t.Errorf("%d, %d bytes", res.Status, len(res.Body))
+	}
+}
+
+// TestRefusalsAllocateNothing: requests for others' paths do not pay for S3.
+func TestRefusalsAllocateNothing(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.BasePaths = []string{"/a-base-path-that-is-longer-than-what-fits-on-the-stack"}
+	s := New(cfg, Parts{})
+	for _, path := range []string{"/stream", cfg.BasePaths[0] + "/stream", cfg.BasePaths[0] + "/v1/events", "/v1/events"} {
+		p := []byte(path)
+		if n := testing.AllocsPerRun(100, func() { _ = s.Refusals(p) }); n != 0 {
+			t.Errorf("%s: %v allocations", path, n)
+		}
 	}
 }
 
