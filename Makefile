@@ -113,9 +113,14 @@ fuzz: ## run each fuzz target for FUZZTIME
 bench: build rivals ## run the benchmark suite beside its rivals (15 minutes)
 	bin/sluicebench run --out '$(BENCH_OUT)' --revision '$(VERSION)' --rounds $(ROUNDS) $(ONLY:%=--only '%')
 
+.PHONY: bench-sync
+bench-sync: build ## measure the encrypted sync relay (6 minutes)
+	bin/sluicebench sync --out '$(BENCH_OUT)'
+
 .PHONY: bench-quick
 bench-quick: build rivals ## a smoke of the suite: everything works, no figure counts
 	bin/sluicebench run --quick --out '$(BENCH_OUT)/quick' --revision '$(VERSION)'
+	bin/sluicebench sync --quick --out '$(BENCH_OUT)/quick'
 
 .PHONY: test-rivals
 test-rivals: ## vet and test the rivals

@@ -6,6 +6,7 @@
 //	sluicebench report   render the report of a run again
 //	sluicebench compare  show what changed between two runs
 //	sluicebench profile  record profiles of the relay under the suite's loads
+//	sluicebench sync     measure the encrypted sync relay
 //	sluicebench echo     serve WebSocket echo through the relay's own code
 //
 // It owns its command line, the signals and the exit code, and nothing else:

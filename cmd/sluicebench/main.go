@@ -44,6 +44,7 @@ func (a *app) command() *cli.Command {
 		ExitErrHandler:  func(context.Context, *cli.Command, error) {}, // main reports
 		Commands: []*cli.Command{
 			a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.echoCommand(),
+			a.syncCommand(), a.syncRelayCommand(), a.syncProbeCommand(),
 		},
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if name := cmd.Args().First(); name != "" {
