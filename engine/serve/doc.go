@@ -33,8 +33,9 @@
 //   - C3: each request is answered once at most. After input of doubtful
 //     framing nothing is read as a request any more.
 //   - C4: Body.Done, StreamHandler.OnClose and the release of a lent body are
-//     called exactly once for each body and peer, and whatever was reserved of the Budget for the connection
-//     is given back, at the latest when the connection closes (R46, R334).
+//     called exactly once for each body and peer, and whatever was reserved of
+//     the Budget for the connection is given back, at the latest when the
+//     connection closes (R46, R334).
 //   - C5: a panic in a handler ends that handler's connection and is counted;
 //     no other connection notices (R14). In Done and OnClose it is only counted.
 //   - C6: wherever the connection waits for its peer a deadline runs: for a

@@ -138,12 +138,17 @@ func TestLongPages(t *testing.T) {
 	if events, _ := r.page(r.raw("GET", old)); len(events) != 2 || events[0] != event("6", "", big) {
 		t.Errorf("HTTP/1.0: %d events", len(events))
 	}
-	slow := r.dial()                                                                 // never reads: it holds memory alone (B4), and pushes go on
+	// One that never reads holds memory alone (B4), and pushes go on.
+	slow := r.dial()
 	_ = slow.SendString(strings.Repeat(head("GET", "/v1/events"+query, tokenA), 40)) // more than the kernel takes
-	r.eventually("a page is lent", func() bool { return r.surface.Counters().LentBytes > 0 })
+	var lent int64
+	r.eventually("a page is lent", func() bool {
+		lent = r.surface.Counters().LentBytes
+		return lent > 0
+	})
 	page := r.surface.page(store.Pull{Auth: store.Auth{Owner: owner, Hash: syncwire.TokenHash([]byte(tokenA))}, Limit: 500})
-	if n := r.surface.Counters().LentBytes; page.err != nil || n%int64(cap(page.body)) != 0 {
-		t.Errorf("B4: %d bytes are counted for pages in %d bytes of memory each, %v", n, cap(page.body), page.err)
+	if page.err != nil || lent%int64(cap(page.body)) != 0 {
+		t.Errorf("B4: %d bytes are counted for pages in %d bytes of memory each, %v", lent, cap(page.body), page.err)
 	}
 	r.pushed(1, 0, event("next", "", "x"))
 	_ = slow.Reset()
