@@ -229,12 +229,13 @@ func (s *suite) neighbours(ctx context.Context) error {
 			return nil
 		}},
 	}
-	for range s.o.Rounds {
+	for round := range s.o.Rounds {
 		err := s.with(0, func(r *relay) error {
 			if err := fill(ctx, r.addr, "puller", s.o.Events/10); err != nil {
 				return err
 			}
-			for _, l := range loads {
+			for i := range loads { // each round begins with another one
+				l := loads[(i+round)%len(loads)]
 				loadCtx, cancel := context.WithCancel(ctx)
 				done := make(chan error, 1)
 				go func() { done <- l.run(loadCtx, r) }()

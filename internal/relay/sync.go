@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/sluice-relay/sluice/codec/http1"
 	"github.com/sluice-relay/sluice/engine/serve"
@@ -27,7 +29,7 @@ func (r *Relay) openSync(version string) error {
 	sc := settings.StoreConfig()
 	sc.Path = filepath.Join(r.cfg.Data, SyncFile)
 	sc.Notify = r.sync.Notify
-	db, err := store.OpenLazily(sc)
+	db, err := store.OpenLazily(sc, makeRoom)
 	if err != nil {
 		return err
 	}
@@ -38,6 +40,20 @@ func (r *Relay) openSync(version string) error {
 			"owners", stats.Owners, "bytes", stats.TotalBytes, "last_seq", stats.LastSeq)
 	}
 	return nil
+}
+
+// storeProcessors is how many processors the Go scheduler gets beside the
+// machine's once there is a store: its writer and a reader work for milliseconds
+// without a pause, and a loop that has something to do would wait for the
+// scheduler's slice of 10 ms. So it is the kernel that shares the processors out.
+const storeProcessors = 2
+
+// makeRoom raises GOMAXPROCS for the store, unless the environment sets it. A
+// relay that stores nothing keeps what it has.
+func makeRoom() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), runtime.NumCPU()+storeProcessors))
+	}
 }
 
 // closeSync closes the store, if there is one. Requests are over by then.

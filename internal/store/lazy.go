@@ -15,7 +15,9 @@ import (
 // known, and everybody may register. Any goroutine may call its methods, as
 // those of Store.
 type Lazy struct {
-	cfg Config // immutable
+	// Immutable.
+	cfg     Config
+	onStore func()
 
 	opened atomic.Pointer[Store]
 	mu     sync.Mutex // held while opening and closing
@@ -24,12 +26,13 @@ type Lazy struct {
 }
 
 // OpenLazily opens the database of cfg if there is one, as Open does, and
-// otherwise waits for the first write. Its directory is then made too.
-func OpenLazily(cfg Config) (*Lazy, error) {
+// otherwise waits for the first write. Its directory is then made too. onStore is
+// called once, when the database is opened; it must not call the store.
+func OpenLazily(cfg Config, onStore func()) (*Lazy, error) {
 	if _, err := cfg.withDefaults(); err != nil {
 		return nil, err
 	}
-	l := &Lazy{cfg: cfg}
+	l := &Lazy{cfg: cfg, onStore: onStore}
 	switch _, err := os.Stat(cfg.Path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return l, nil
@@ -70,6 +73,7 @@ func (l *Lazy) open() (*Store, error) {
 	}
 	l.failed.Store(nil)
 	l.opened.Store(s)
+	l.onStore()
 	return s, nil
 }
 

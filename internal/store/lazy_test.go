@@ -12,7 +12,7 @@ import (
 func lazily(t *testing.T) (l *Lazy, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
-	l, err := OpenLazily(Config{Path: filepath.Join(dir, "sync.db")})
+	l, err := OpenLazily(Config{Path: filepath.Join(dir, "sync.db")}, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +100,12 @@ func TestLazyOpensWhatIsThere(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenLazily(Config{Path: path})
+	opened := 0
+	l, err := OpenLazily(Config{Path: path}, func() { opened++ })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Opened() == nil {
+	if l.Opened() == nil || opened != 1 {
 		t.Error("a database that is there was not opened")
 	}
 	if err := l.Close(); err != nil {
@@ -113,7 +114,7 @@ func TestLazyOpensWhatIsThere(t *testing.T) {
 	if err := os.WriteFile(path, []byte("this is no database, and long enough to be seen as none"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenLazily(Config{Path: path}); err == nil {
+	if _, err := OpenLazily(Config{Path: path}, func() { opened++ }); err == nil {
 		t.Error("a file that is no database was opened")
 	}
 }

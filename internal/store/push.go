@@ -46,7 +46,6 @@ func (p *pushRequest) apply(w *writer) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("store: reading a push: %w", err)
 		}
-		w.yield.step()
 		stored, err := p.insert(w, &e)
 		if err != nil {
 			return false, err

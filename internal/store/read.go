@@ -165,13 +165,11 @@ func (v *view) page(q Pull, maxBytes int64, page *Page, add func([]byte)) error 
 		return classify(err)
 	}
 	var envelope sql.RawBytes
-	var yield yielder
 	for page.Bytes <= maxBytes && rows.Next() {
 		if err := rows.Scan(&page.Next, &envelope); err != nil {
 			return errors.Join(classify(err), rows.Close())
 		}
 		add(envelope)
-		yield.step()
 		page.Events++
 		page.Bytes += int64(len(envelope))
 	}

@@ -72,8 +72,8 @@ func (s *Store) prepare() (w *writer, lastRun time.Time, err error) {
 		return nil, lastRun, err
 	}
 	w = &writer{
-		maxGroup: s.cfg.GroupCount,
-		s:        s, db: s.writer, queue: s.queue, started: now,
+		maxGroup: s.cfg.GroupCount, leastGroup: minGroupTime,
+		s: s, db: s.writer, queue: s.queue, started: now,
 		making: make(map[string]*compactFirst), dense: make(map[string]struct{}),
 	}
 	if err := w.load(); err != nil {

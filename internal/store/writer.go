@@ -37,8 +37,8 @@ type writer struct {
 
 	// maxGroup is Config.GroupCount.
 	maxGroup   int
-	yield      yielder
 	lastCommit time.Duration
+	leastGroup time.Duration // minGroupTime
 	group      []outcome
 	background []request
 	// compacting is the running S37, if any; sweepFailed asks for another look at
@@ -156,7 +156,7 @@ const (
 )
 
 func (w *writer) groupTime() time.Duration {
-	return min(max(groupShare*w.lastCommit, minGroupTime), maxGroupTime)
+	return max(min(groupShare*w.lastCommit, maxGroupTime), w.leastGroup)
 }
 
 // refuseGroup answers as many as a group would have held.

@@ -187,6 +187,9 @@ func TestHardCase29CloseRace(t *testing.T) {
 		var both sync.WaitGroup
 		both.Go(func() { pushed, _ = a.try("POST", "/v1/events", a.token, a.body(a.envelopes(2, 20)...)) })
 		both.Go(func() {
+			for range i % 4 { // the close comes a little later
+				_, _ = a.try("GET", "/health", "", "")
+			}
 			closed, _ = a.try("POST", "/v1/owner/close", a.token, `{"ownerId":"`+a.owner+`"}`)
 		})
 		both.Wait()
