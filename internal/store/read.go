@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 )
 
 // The readers' statements. The page reads envelopes as bytes: the driver would
@@ -23,6 +24,15 @@ const (
 type readers struct {
 	db    *sql.DB
 	stmts map[string]*sql.Stmt // immutable after construction
+	// open is held for reading while a snapshot is, after its connection was got.
+	open sync.RWMutex
+}
+
+// pause runs f while there is no snapshot. New ones wait; f must be short.
+func (r *readers) pause(f func()) {
+	r.open.Lock()
+	defer r.open.Unlock()
+	f()
 }
 
 func openReaders(name string, n int) (*readers, error) {
@@ -58,6 +68,8 @@ func (r *readers) snapshot(read func(*view) error) error {
 	if err != nil {
 		return classify(err)
 	}
+	r.open.RLock() // the state is taken by the first statement, not by BEGIN
+	defer r.open.RUnlock()
 	err = read(&view{tx: tx, stmts: r.stmts})
 	return errors.Join(err, classify(tx.Rollback()))
 }

@@ -72,7 +72,7 @@ func (s *Store) prepare() (w *writer, lastRun time.Time, err error) {
 		return nil, lastRun, err
 	}
 	w = &writer{
-		maxGroup: s.cfg.GroupCount, leastGroup: minGroupTime,
+		maxGroup: s.cfg.GroupCount, leastGroup: minGroupTime, crowded: crowdedPages,
 		s: s, db: s.writer, queue: s.queue, started: now,
 		making: make(map[string]*compactFirst), dense: make(map[string]struct{}),
 	}
