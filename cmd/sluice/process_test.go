@@ -347,11 +347,11 @@ func peakOfFlood(t *testing.T, slow func(*process, *relaytest.WS)) int {
 	t.Helper()
 	p := startProcess(t, "", "AEP_BUFFER=100", "GOGC=25")
 	var wg sync.WaitGroup
+	healthy := dialSocket(t, p.addr, 0) // first: one socket must mean that the slow one was cut
 	if slow != nil {
 		w := dialSocket(t, p.addr, 4<<10)
 		wg.Go(func() { slow(p, w) })
 	}
-	healthy := dialSocket(t, p.addr, 0)
 	var seen atomic.Int64
 	wg.Go(func() { followStream(t, healthy, &seen) })
 	flood(t, p, &seen)
