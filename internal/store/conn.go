@@ -134,6 +134,9 @@ func classify(err error) error {
 	if err == nil || !errors.As(err, &e) {
 		return err
 	}
+	if e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the log's index cannot grow
+		return fmt.Errorf("%w: %w", ErrDiskFull, err)
+	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return fmt.Errorf("%w: %w", ErrBusy, err)

@@ -2,8 +2,8 @@
 // real program is killed at random moments, its disk fills up, another process
 // holds its database, and the files are taken away or damaged. It has tests only.
 //
-// Specification: the sync relay's contract, rules S21, S25, S27, S34, S42, S48
-// and S49, hard cases 19, 29, 34, 42 and 43.
+// Specification: the sync relay's contract, rules S4, S21, S25, S27, S29, S34,
+// S42, S48 and S49, hard cases 19 and 43.
 //
 // What a killed relay is held to, after each start:
 //

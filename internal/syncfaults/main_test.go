@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -158,19 +159,30 @@ func (a *api) push(owner string, events ...string) (int, []byte, error) {
 	return a.do("POST", "/v1/events", tokenOf(owner), []byte(`{"ownerId":"`+owner+`","events":[`+strings.Join(events, ",")+`]}`))
 }
 
+// dropStream has every event of a stream deleted (S40).
+func (a *api) dropStream(owner, stream string) (int, []byte, error) {
+	return a.do("POST", "/v1/streams/compact", tokenOf(owner), []byte(`{"ownerId":"`+owner+`","streamIds":["`+stream+`"]}`))
+}
+
 // pulled is what an owner has: the envelopes by their ids, and the last cursor.
 type pulled struct {
 	envelopes map[string]string
 	cursor    string
-	order     []string // ids as they came
+	numbers   map[string]string // the cursor after a page -> the id of its last event
 }
 
 // pull reads all that an owner has behind a cursor. status is that of the page
 // which was no 200, or 200.
 func (a *api) pull(owner, after string) (got pulled, status int, err error) {
-	got = pulled{envelopes: map[string]string{}, cursor: after}
+	return a.pullPages(owner, after, 1000)
+}
+
+// pullPages is pull with pages of so many events.
+func (a *api) pullPages(owner, after string, limit int) (got pulled, status int, err error) {
+	got = pulled{envelopes: map[string]string{}, cursor: after, numbers: map[string]string{}}
+	path := "/v1/events?ownerId=" + owner + "&limit=" + strconv.Itoa(limit) + "&after="
 	for {
-		status, body, err := a.do("GET", "/v1/events?ownerId="+owner+"&limit=1000&after="+got.cursor, tokenOf(owner), nil)
+		status, body, err := a.do("GET", path+got.cursor, tokenOf(owner), nil)
 		if err != nil || status != http.StatusOK {
 			return got, status, err
 		}
@@ -187,7 +199,7 @@ func (a *api) pull(owner, after string) (got pulled, status int, err error) {
 				return got, status, err
 			}
 			got.envelopes[id.EventID] = string(e)
-			got.order = append(got.order, id.EventID)
+			got.numbers[page.NextCursor] = id.EventID
 		}
 		if page.NextCursor == got.cursor || len(page.Events) == 0 {
 			return got, status, nil

@@ -1,0 +1,5 @@
+//go:build !race
+
+package syncfaults
+
+const raceEnabled = false
