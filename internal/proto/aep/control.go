@@ -24,10 +24,14 @@ func (k *socket) onCommand(ev *aep.Event, msg []byte) {
 	}
 	if h := target.greeting.Load(); h.AcceptsDeclared && !slices.Contains(h.Accepts, ev.Type()) {
 		k.refuseCommand(ev.ID(), aep.CodeUnsupported, "the target does not accept this command")
-	} else {
-		k.forward(target, ev.ID(), text(msg))
+		k.take(ev) // the audit copy, once per command received (R398)
+		return
 	}
-	k.take(ev) // the audit copy, once per command received (R398)
+	// The copy first: a target on another loop may answer before this one goes
+	// on, and whoever follows the session sees the command before its answer.
+	id, frame := ev.ID(), text(msg)
+	k.take(ev)
+	k.forward(target, id, frame)
 }
 
 // refuseCommand tells the sender, and nobody else (R396).
