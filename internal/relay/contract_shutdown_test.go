@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-relay/sluice/internal/admin"
 	"github.com/sluice-relay/sluice/internal/relay"
 	"github.com/sluice-relay/sluice/internal/relaytest"
 )
@@ -193,6 +194,8 @@ func finishesRequests(t *testing.T) {
 	if r := answer(t, busy, "POST", head+"\r\n\r\n"); r.Status != 100 { // now it is in flight
 		t.Fatal(r.Status)
 	}
+	// One that is accepted after the stop has 2 s for a request, not none.
+	f.awaitSnapshot(t, "three connections", func(s *admin.Snapshot) bool { return s.Connections == 3 })
 	done := f.stopping(t)
 	if err := idle.AwaitEOF(patience); err != nil {
 		t.Errorf("idle connection: %v", err)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/admin"
 )
 
 const (
@@ -82,7 +84,7 @@ func TestShutdownEndsWaits(t *testing.T) {
 	go func() {
 		status <- f.do(t, "GET", f.request("GET", "/v1/events/wait?ownerId=o&after=1&timeout=60000", ownerAuth)).Status
 	}()
-	f.awaitWaiting(t, 1)
+	f.awaitSnapshot(t, "a waiting device", func(s *admin.Snapshot) bool { return s.Sync.Waiting == 1 })
 	if err := f.shutdown(); err != nil {
 		t.Error(err)
 	}
@@ -91,19 +93,19 @@ func TestShutdownEndsWaits(t *testing.T) {
 	}
 }
 
-// awaitWaiting waits until so many devices wait.
-func (f *fixture) awaitWaiting(t *testing.T, n int64) {
+// awaitSnapshot waits until the relay's numbers are as ok wants them.
+func (f *fixture) awaitSnapshot(t *testing.T, what string, ok func(*admin.Snapshot) bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		s, err := f.relay.Snapshot(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Sync.Waiting == n {
+		if ok(s) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d devices wait, want %d", s.Sync.Waiting, n)
+			t.Fatalf("no %s: %+v", what, s)
 		}
 	}
 }
