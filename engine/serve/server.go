@@ -59,8 +59,8 @@ const (
 	owedAnswer = 64 << 10
 )
 
-// Budget bounds the bytes of bodies and unfinished messages of all connections
-// together (R46). Any goroutine.
+// Budget bounds bytes that many hold together, such as the bodies and unfinished
+// messages of all connections (R46). Any goroutine.
 type Budget struct {
 	limit int64
 	used  atomic.Int64

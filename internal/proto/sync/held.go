@@ -54,7 +54,7 @@ func (h *held) add(e *syncwire.Envelope) error {
 	if h.memory == nil { // now it is what lies before this record
 		h.memory, h.tail = h.tail[:before:before], bytes.Clone(h.tail[before:])
 	}
-	if !h.in.s.spool.take(n) {
+	if !h.in.s.spool.Take(n) {
 		return errNoSpool
 	}
 	h.spooled += n
@@ -118,15 +118,15 @@ func (h *held) drop() {
 // free closes the file and gives its space back. Freeing 256 MiB may block, so
 // it is done off the loop: there are as many goroutines as large pushes end.
 func (h *held) free() {
-	n, file, spool := h.spooled, h.file, &h.in.s.spool
+	n, file, spool := h.spooled, h.file, h.in.s.spool
 	h.spooled, h.file.file = 0, nil
 	if file.file == nil {
-		spool.give(n)
+		spool.Give(n)
 		return
 	}
 	go func() {
 		file.close()
-		spool.give(n)
+		spool.Give(n)
 	}()
 }
 

@@ -77,18 +77,18 @@ func (s *Surface) lend(x *serve.Exchange, r *http1.Response) {
 		return
 	}
 	n := int64(cap(r.Body)) // of a page that grew, more than its length
-	if !s.lent.take(n) {
+	if !s.lent.Take(n) {
 		s.tooBusy(x)
 		return
 	}
 	if !x.TakeBudget(n) {
-		s.lent.give(n)
+		s.lent.Give(n)
 		s.tooBusy(x)
 		return
 	}
 	w := x.Worker()
 	x.Lend(r, func() {
 		w.GiveBudget(n)
-		s.lent.give(n)
+		s.lent.Give(n)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-relay/sluice/engine/serve"
 	"github.com/sluice-relay/sluice/internal/relaytest"
 	"github.com/sluice-relay/sluice/internal/store"
 )
@@ -202,7 +203,7 @@ func TestPushSpool(t *testing.T) {
 
 // TestPushSpoolFull: beyond the spool of the whole relay the answer is busy.
 func TestPushSpoolFull(t *testing.T) {
-	r := newLimitedRig(t, func(s *Surface) { s.spool.limit = 600_000 })
+	r := newLimitedRig(t, func(s *Surface) { s.spool = serve.NewBudget(600_000) })
 	var events []string
 	for i := range 12 {
 		events = append(events, event(fmt.Sprint(i), "", strings.Repeat("x", 200_000)))

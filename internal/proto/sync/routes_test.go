@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-relay/sluice/codec/syncwire"
+	"github.com/sluice-relay/sluice/engine/serve"
 	"github.com/sluice-relay/sluice/internal/relaytest"
 	"github.com/sluice-relay/sluice/internal/store"
 )
@@ -159,7 +160,7 @@ func TestLongPages(t *testing.T) {
 // go.
 func TestSlowReaders(t *testing.T) {
 	const most = 8 << 20
-	r := newLimitedRig(t, func(s *Surface) { s.lent.limit = most })
+	r := newLimitedRig(t, func(s *Surface) { s.lent = serve.NewBudget(most) })
 	blob := strings.Repeat("b", 1<<20)
 	r.put("blob", blob, storedAnswer)
 	var slow []*relaytest.Conn

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"sync/atomic"
 )
 
 const (
@@ -17,24 +16,6 @@ const (
 	// spoolPiece is how much is collected for one write to a spool file.
 	spoolPiece = 256 << 10
 )
-
-// quota is a number of bytes that many may reserve. Any goroutine.
-type quota struct {
-	limit int64
-	used  atomic.Int64
-}
-
-// take reserves n bytes and tells whether they were there.
-func (q *quota) take(n int64) bool {
-	if q.used.Add(n) <= q.limit {
-		return true
-	}
-	q.used.Add(-n)
-	return false
-}
-
-// give returns n bytes.
-func (q *quota) give(n int64) { q.used.Add(-n) }
 
 // spool is an unlinked file: nothing of it is left when the process dies. Its
 // methods block and belong to one job at a time.

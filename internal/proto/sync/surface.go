@@ -58,8 +58,8 @@ type Surface struct {
 	blank   []byte // as long as the largest chunk, never touched
 
 	waits waits
-	spool quota // bytes beyond memory of all push bodies
-	lent  quota // bytes of answers on their way to their readers
+	spool *serve.Budget // bytes beyond memory of all push bodies
+	lent  *serve.Budget // bytes of answers on their way to their readers
 
 	// Atomic.
 	requests atomic.Int64
@@ -85,8 +85,8 @@ func New(cfg Config, parts Parts) *Surface {
 	}
 	s := &Surface{
 		cfg: cfg, parts: parts, log: parts.Log,
-		blank: make([]byte, cfg.MaxBlobBytes), spool: quota{limit: spoolBytes},
-		lent: quota{limit: lentBytes},
+		blank: make([]byte, cfg.MaxBlobBytes), spool: serve.NewBudget(spoolBytes),
+		lent: serve.NewBudget(lentBytes),
 	}
 	s.waits.init(MaxWaiting)
 	return s
@@ -141,7 +141,7 @@ type Counters struct {
 func (s *Surface) Counters() Counters {
 	c := Counters{
 		Requests: s.requests.Load(), Pages: s.pages.Load(), Refused: map[string]int64{},
-		Waiting: s.waits.sleeping.Load(), SpoolBytes: s.spool.used.Load(), LentBytes: s.lent.used.Load(),
+		Waiting: s.waits.sleeping.Load(), SpoolBytes: s.spool.UsedBytes(), LentBytes: s.lent.UsedBytes(),
 	}
 	for i := range s.refused {
 		if n := s.refused[i].Load(); n > 0 {
