@@ -36,7 +36,7 @@ func (c *Conn) admit() {
 	}
 	if !g.Acquire(addr) {
 		c.w.stats.PerAddress++
-		c.sendRefusal(c.w.unreadRefusal(), 429, tooMany)
+		c.sendRefusal(c.w.refusalOf(nil), 429, tooMany)
 		c.closeAfterFlush()
 		c.afterWrite()
 		return

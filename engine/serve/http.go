@@ -108,9 +108,7 @@ func (c *Conn) begin(h *http1.Head) {
 	x.keepAlive = h.KeepAlive && !c.w.stopping
 	x.expects = h.ExpectContinue
 	x.length = h.ContentLength
-	if f := c.w.cfg.Refusals; f != nil {
-		x.refusal = f(h.Path)
-	}
+	x.refusal = c.w.refusalOf(h.Path)
 	c.x = x
 	if h.ContentLength != 0 {
 		c.setDeadline(dueBody, BodyWindow)
@@ -156,7 +154,7 @@ func (c *Conn) refuse(status int, reason string) {
 		return
 	}
 	answered := false
-	refusal := c.w.unreadRefusal()
+	refusal := c.w.refusalOf(nil)
 	if x := c.x; x != nil {
 		answered, refusal = x.responded, x.refusal
 		c.x = nil
@@ -170,20 +168,18 @@ func (c *Conn) refuse(status int, reason string) {
 	c.afterWrite()
 }
 
-// unreadRefusal is the refusal of a request whose path is not known.
-func (w *Worker) unreadRefusal() Refusal {
+// refusalOf asks Config.Refusals, and is textRefusal where nobody says otherwise.
+func (w *Worker) refusalOf(path []byte) Refusal {
 	if f := w.cfg.Refusals; f != nil {
-		return f(nil)
+		if refusal := f(path); refusal != nil {
+			return refusal
+		}
 	}
-	return nil
+	return textRefusal
 }
 
-// sendRefusal sends the answer of a connection that is to be closed. A nil
-// refusal is a line of text.
+// sendRefusal sends the answer of a connection that is to be closed.
 func (c *Conn) sendRefusal(refusal Refusal, status int, reason string) {
-	if refusal == nil {
-		refusal = textRefusal
-	}
 	res := refusal(status, reason)
 	c.w.buf = http1.AppendResponse(c.w.buf[:0], &res, c.w.date())
 	c.out.SendBorrowed(c.w.buf)
@@ -191,16 +187,12 @@ func (c *Conn) sendRefusal(refusal Refusal, status int, reason string) {
 
 // refuse answers an exchange for the connection's reasons.
 func (x *Exchange) refuse(status int, reason string) {
-	refusal := x.refusal
-	if refusal == nil {
-		refusal = textRefusal
-	}
-	res := refusal(status, reason)
+	res := x.refusal(status, reason)
 	res.NoBody = x.Head != nil && string(x.Head.Method) == "HEAD"
 	x.Respond(&res)
 }
 
-// textRefusal is the answer where nobody says otherwise.
+// textRefusal is a line of text.
 func textRefusal(status int, reason string) http1.Response {
 	res := http1.Response{Status: status, Fields: textFields, Body: append([]byte(reason), '\n')}
 	if status == 429 || status == 503 {
