@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -99,30 +98,4 @@ func pushBody(dst []byte, owner string, first, count, size int) []byte {
 		dst = append(dst, `"}`...)
 	}
 	return append(dst, `]}`...)
-}
-
-// metrics reads gauges and counters of the relay's admin listener by name.
-func metrics(admin string, names ...string) (map[string]float64, error) {
-	res, err := http.Get("http://" + admin + "/metrics")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	got := map[string]float64{}
-	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		for _, want := range names {
-			if name == want {
-				if got[name], err = strconv.ParseFloat(value, 64); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	for _, want := range names {
-		if _, ok := got[want]; !ok {
-			return nil, fmt.Errorf("syncload: the relay has no metric %s", want)
-		}
-	}
-	return got, nil
 }

@@ -66,13 +66,13 @@ func (r *relay) settledBytes(ctx context.Context) (int64, error) {
 
 // awaitGauge waits until a metric has a value.
 func (r *relay) awaitGauge(ctx context.Context, name string, want float64) error {
-	var got map[string]float64
+	var got float64
 	for end := time.Now().Add(answerTime); time.Now().Before(end); {
 		var err error
-		if got, err = metrics(r.Admin, name); err != nil {
+		if got, err = r.Metric(name); err != nil {
 			return err
 		}
-		if got[name] == want {
+		if got == want {
 			return nil
 		}
 		select {
@@ -81,5 +81,5 @@ func (r *relay) awaitGauge(ctx context.Context, name string, want float64) error
 			return ctx.Err()
 		}
 	}
-	return fmt.Errorf("syncload: %s is %v, not %v", name, got[name], want)
+	return fmt.Errorf("syncload: %s is %v, not %v", name, got, want)
 }

@@ -97,12 +97,13 @@ func (s *suite) pushesOf(ctx context.Context, batch int) error {
 				}
 				grouped = append(grouped, perSecond)
 				p99 = append(p99, float64(h.Quantile(0.99))/milli)
-				m, err := metrics(r.Admin, "sluice_sync_commits_total", "sluice_sync_commit_requests_total")
+				commits, err := r.Metric("sluice_sync_commits_total")
 				if err != nil {
 					return err
 				}
-				size = append(size, m["sluice_sync_commit_requests_total"]/m["sluice_sync_commits_total"])
-				return nil
+				requests, err := r.Metric("sluice_sync_commit_requests_total")
+				size = append(size, requests/commits)
+				return err
 			})
 			if err != nil {
 				return err
