@@ -229,7 +229,7 @@ func (c *Conn) checkBodyRate() {
 	if c.x == nil || !c.inBody() || c.phase != phaseHTTP {
 		return
 	}
-	if n := c.x.windowBytes; n < BodyWindowBytes && (!c.w.stopping || n == 0) {
+	if n := c.x.windowBytes; n < c.x.leastBytes && (!c.w.stopping || n == 0) {
 		c.w.stats.BodyTimeouts++
 		c.refuse(408, "request body took too long")
 		return
@@ -239,5 +239,5 @@ func (c *Conn) checkBodyRate() {
 		c.setDeadline(dueBody, stoppingHead/2)
 		return
 	}
-	c.setDeadline(dueBody, c.x.bodyWindow())
+	c.setDeadline(dueBody, c.x.window)
 }

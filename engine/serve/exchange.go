@@ -48,7 +48,8 @@ type Exchange struct {
 	refusal   Refusal // of Config.Refusals
 
 	windowBytes int64         // of the current window of the body
-	window      time.Duration // that a body may be slow for, 0 for BodyWindow
+	window      time.Duration // of the least rate of the body
+	leastBytes  int64         // in each such window
 }
 
 // Worker returns the worker of the connection's loop.
@@ -90,23 +91,16 @@ func (x *Exchange) Continue() {
 	}
 }
 
-// BodyWindow gives the body other windows to bring BodyWindowBytes in than
+// BodyRate sets the least rate of the body, in place of BodyWindowBytes in each
 // BodyWindow. It is called inside Handler.Serve.
-func (x *Exchange) BodyWindow(d time.Duration) {
+func (x *Exchange) BodyRate(window time.Duration, leastBytes int64) {
 	if !x.Alive() {
 		return
 	}
-	x.window = d
+	x.window, x.leastBytes = window, leastBytes
 	if c := x.conn; c.due[dueBody] != 0 {
-		c.setDeadline(dueBody, d)
+		c.setDeadline(dueBody, window)
 	}
-}
-
-func (x *Exchange) bodyWindow() time.Duration {
-	if x.window > 0 {
-		return x.window
-	}
-	return BodyWindow
 }
 
 var continueFrame = []byte(http1.Continue)

@@ -108,6 +108,7 @@ func (c *Conn) begin(h *http1.Head) {
 	x.keepAlive = h.KeepAlive && !c.w.stopping
 	x.expects = h.ExpectContinue
 	x.length = h.ContentLength
+	x.window, x.leastBytes = BodyWindow, BodyWindowBytes
 	x.refusal = c.w.refusalOf(h.Path)
 	c.x = x
 	if h.ContentLength != 0 {

@@ -212,10 +212,10 @@ func TestAwaitBody(t *testing.T) {
 	refused.wantAnswers("")
 }
 
-// TestBodyWindow: a handler may have patience with a body.
-func TestBodyWindow(t *testing.T) {
+// TestBodyRate: a handler may have patience with a body.
+func TestBodyRate(t *testing.T) {
 	r := newRig(t, handlerFunc(func(x *Exchange) {
-		x.BodyWindow(seconds(60))
+		x.BodyRate(seconds(60), BodyWindowBytes)
 		x.ReadBody(&echoBody{w: x.Worker()})
 	}))
 	s := r.dial()

@@ -192,7 +192,6 @@ func (b *upload) Data(_ *serve.Exchange, p []byte) {
 
 // End implements serve.Body.
 func (b *upload) End(*serve.Exchange) {
-	b.complete()
 	b.ended = true
 	b.goOn()
 }
@@ -233,6 +232,5 @@ func (b *upload) drop() {
 
 // Done implements serve.Body. What the store has of the body it keeps alive.
 func (b *upload) Done() {
-	b.finish()
 	b.drop()
 }

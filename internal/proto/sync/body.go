@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/codec/syncwire"
-	"github.com/sluice-relay/sluice/engine/loop"
 	"github.com/sluice-relay/sluice/engine/serve"
 	"github.com/sluice-relay/sluice/internal/store"
 )
@@ -12,56 +11,26 @@ import (
 const (
 	// readTimeout is how long a body may take (hard case 41), and readWindow
 	// what has to come in each such time of one that takes longer: 4 KiB a
-	// second. The connection's own rule is 4 KiB in each such time.
+	// second.
 	readTimeout = 60 * time.Second
 	readWindow  = 256 << 10
 )
 
-// intake is what all bodies have: the request that they belong to, what they
-// took of the relay's memory, and the time that they have. Owned by the loop.
+// intake is what all bodies have: the request that they belong to, and what they
+// took of the relay's memory. Owned by the loop.
 type intake struct {
 	s     *Surface
 	w     *worker
 	x     *serve.Exchange
-	timer loop.Timer
 	got   int64 // octets so far
-	seen  int64 // of these, when the timer was set
 	taken int64 // of the budget
-	over  bool  // answered or lost
 }
 
-// begin starts the time of a body.
+// begin is called before anything of a body is read.
 func (in *intake) begin(s *Surface, x *serve.Exchange) {
 	in.s, in.w, in.x = s, s.worker(x), x
-	in.timer.Fire = in.timeUp
-	in.rearm()
-	x.BodyWindow(readTimeout)
+	x.BodyRate(readTimeout, readWindow)
 	x.Keep() // jobs and the store refer to it
-}
-
-func (in *intake) rearm() {
-	in.seen = in.got
-	in.w.Loop().Schedule(&in.timer, in.w.Loop().Now().Add(readTimeout))
-}
-
-// complete tells that all of the body is there.
-func (in *intake) complete() { in.w.Loop().Cancel(&in.timer) }
-
-// finish ends the body: it is answered or lost. The budget is given back by the
-// caller, who knows what still refers to the memory.
-func (in *intake) finish() {
-	in.over = true
-	in.complete()
-}
-
-func (in *intake) timeUp() {
-	switch {
-	case in.over:
-	case in.got-in.seen >= readWindow:
-		in.rearm()
-	default:
-		in.s.refuse(in.x, syncwire.Busy, "the body took too long")
-	}
 }
 
 // take reserves n bytes of memory for what is kept.
@@ -109,13 +78,11 @@ func (b *small) Data(x *serve.Exchange, p []byte) {
 
 // End implements serve.Body.
 func (b *small) End(x *serve.Exchange) {
-	b.complete()
 	b.then(x, b.body)
 }
 
 // Done implements serve.Body.
 func (b *small) Done() {
-	b.finish()
 	b.give(b.taken)
 	b.body = nil
 }

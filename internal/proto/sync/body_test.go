@@ -25,8 +25,8 @@ type simWire struct {
 }
 
 // TestBodyTimeout: hard case 41: a body that trickles is ended by the read
-// timeout, also one that the connection's own rule lets pass; one that makes
-// progress is not.
+// timeout, also one that other surfaces would let pass; one that makes progress
+// is not.
 func TestBodyTimeout(t *testing.T) {
 	for _, c := range []struct {
 		name    string

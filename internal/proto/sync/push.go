@@ -26,6 +26,7 @@ type push struct {
 	fault    error // a *syncwire.Error, or nil
 	whole    bool  // the body is complete, and has no fault
 	storing  bool  // the store reads what is held
+	over     bool  // answered or lost
 }
 
 // push implements POST /v1/events as far as the head goes.
@@ -97,7 +98,6 @@ func (b *push) Data(x *serve.Exchange, p []byte) {
 
 // End implements serve.Body.
 func (b *push) End(x *serve.Exchange) {
-	b.complete()
 	if b.fault != nil {
 		return // it waits for the answer to ask
 	}
@@ -202,7 +202,7 @@ func (b *push) onWritten(err error) {
 
 // Done implements serve.Body.
 func (b *push) Done() {
-	b.finish()
+	b.over = true
 	if len(b.w.decoders) < spareDecoders {
 		b.decoder.Reset(syncwire.Limits{}, nil)
 		b.w.decoders = append(b.w.decoders, b.decoder)
