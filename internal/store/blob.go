@@ -2,21 +2,15 @@ package store
 
 // blobRequest stores one chunk (S45).
 type blobRequest struct {
-	auth      Auth
-	hash      string
-	body      []byte
-	done      func(bool, error)
-	stored    bool
-	compacted bool
+	auth   Auth
+	hash   string
+	body   []byte
+	done   func(bool, error)
+	stored bool
+	compactOnce
 }
 
 func (b *blobRequest) owner() string { return b.auth.Owner }
-
-func (b *blobRequest) mayCompact() bool {
-	first := !b.compacted
-	b.compacted = true
-	return first
-}
 
 func (b *blobRequest) bytes() int64 { return int64(len(b.body)) }
 

@@ -9,11 +9,11 @@ import (
 // pushRequest is S18 to S25 from the store's side.
 type pushRequest struct {
 	Push
-	done      func(PushResult, error)
-	result    PushResult
-	added     int64
-	head      int64 // the newest number it took
-	compacted bool
+	done   func(PushResult, error)
+	result PushResult
+	added  int64
+	head   int64 // the newest number it took
+	compactOnce
 }
 
 // compactable is a request that ErrQuota refuses only after a compaction of
@@ -24,13 +24,16 @@ type compactable interface {
 	mayCompact() bool
 }
 
-func (p *pushRequest) owner() string { return p.Owner }
+// compactOnce is the mayCompact of a compactable.
+type compactOnce struct{ compacted bool }
 
-func (p *pushRequest) mayCompact() bool {
-	first := !p.compacted
-	p.compacted = true
+func (c *compactOnce) mayCompact() bool {
+	first := !c.compacted
+	c.compacted = true
 	return first
 }
+
+func (p *pushRequest) owner() string { return p.Owner }
 
 func (p *pushRequest) bytes() int64 { return p.Bytes }
 

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"os"
 	"sync/atomic"
 	"time"
 )
@@ -82,8 +81,6 @@ func (s *Store) Stats() Stats {
 		TotalBytes: c.totalBytes.Load(), Owners: c.owners.Load(), LastSeq: c.lastSeq.Load(),
 	}
 	st.QueueCount, st.QueueBytes = s.queue.load()
-	if info, err := os.Stat(s.cfg.Path + "-wal"); err == nil {
-		st.WALBytes = info.Size()
-	}
+	st.WALBytes = sizeOf(s.cfg.Path + "-wal")
 	return st
 }
