@@ -1,6 +1,6 @@
 package aep
 
-import "bytes"
+import "github.com/sluice-relay/sluice/codec/jsontext"
 
 // IsObject reports whether the last scanned text is an object. It is false
 // after a scan that failed.
@@ -90,7 +90,7 @@ func (s *Scanner) compact() {
 func appendCompact(dst, p []byte) []byte {
 	for i := 0; i < len(p); {
 		if p[i] == '"' {
-			end := stringEnd(p, i)
+			end := jsontext.StringEnd(p, i)
 			dst = append(dst, p[i:end]...)
 			i = end
 			continue
@@ -103,19 +103,4 @@ func appendCompact(dst, p []byte) []byte {
 		i = skipSpace(p, i)
 	}
 	return dst
-}
-
-// stringEnd returns the offset after the valid string whose opening quote is
-// at i.
-func stringEnd(p []byte, i int) int {
-	for i++; ; i++ {
-		i += bytes.IndexByte(p[i:], '"')
-		slashes := i
-		for p[slashes-1] == '\\' {
-			slashes--
-		}
-		if (i-slashes)%2 == 0 {
-			return i + 1
-		}
-	}
 }

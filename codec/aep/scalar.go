@@ -4,26 +4,9 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
-)
 
-// Eight copies of one byte, for looking at eight bytes at a time.
-const (
-	eachLow   = 0x0101010101010101
-	eachHigh  = 0x80 * eachLow
-	eachQuote = '"' * eachLow
-	eachSlash = '\\' * eachLow
-	eachSpace = ' ' * eachLow
+	"github.com/sluice-relay/sluice/codec/jsontext"
 )
-
-// specials has the high bit set in the lowest byte of w that ends a run of
-// plain string content: a quote, a backslash, a control character, or the
-// start of a character beyond ASCII. Bits above the lowest may be wrong.
-func specials(w uint64) uint64 {
-	quote, slash := w^eachQuote, w^eachSlash
-	plain := (quote-eachLow)&^quote | (slash-eachLow)&^slash
-	control := (w - eachSpace) &^ w
-	return (plain | control | w) & eachHigh
-}
 
 // scanString scans the string whose opening quote is at i. It returns the
 // offset after the closing quote and whether there are escapes inside.
@@ -31,7 +14,7 @@ func (s *Scanner) scanString(i int) (end int, escaped bool) {
 	b := s.text
 	for i++; ; {
 		for i+8 <= len(b) {
-			m := specials(binary.LittleEndian.Uint64(b[i:]))
+			m := jsontext.Specials(binary.LittleEndian.Uint64(b[i:]))
 			if m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
 				break

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/sluice-relay/sluice/codec/jsontext"
 )
 
 // The functions of this file walk raw JSON that a Scanner has accepted, and
@@ -133,11 +135,8 @@ func skipSeparator(text []byte, i int) int {
 func skipString(text []byte, i int) int {
 	for i++; i < len(text); {
 		for i+8 <= len(text) {
-			w := binary.LittleEndian.Uint64(text[i:])
-			quote, slash := w^eachQuote, w^eachSlash
-			found := (quote-eachLow)&^quote | (slash-eachLow)&^slash
-			if found &= eachHigh; found != 0 {
-				i += bits.TrailingZeros64(found) >> 3
+			if m := jsontext.Marks(binary.LittleEndian.Uint64(text[i:])); m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
 				break
 			}
 			i += 8

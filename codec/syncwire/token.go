@@ -4,32 +4,15 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
-)
 
-// Eight copies of one byte, for looking at eight bytes at a time.
-const (
-	eachLow   = 0x0101010101010101
-	eachHigh  = 0x80 * eachLow
-	eachQuote = '"' * eachLow
-	eachSlash = '\\' * eachLow
-	eachSpace = ' ' * eachLow
+	"github.com/sluice-relay/sluice/codec/jsontext"
 )
-
-// specials has the high bit set in the lowest byte of w that is not plain
-// string content: a quote, a backslash, a control character, or a byte beyond
-// ASCII. Bits above the lowest may be wrong.
-func specials(w uint64) uint64 {
-	quote, slash := w^eachQuote, w^eachSlash
-	plain := (quote-eachLow)&^quote | (slash-eachLow)&^slash
-	control := (w - eachSpace) &^ w
-	return (plain | control | w) & eachHigh
-}
 
 // plainEnd returns the offset of the first byte from i on that is not plain
 // string content.
 func plainEnd(p []byte, i int) int {
 	for i+8 <= len(p) {
-		if m := specials(binary.LittleEndian.Uint64(p[i:])); m != 0 {
+		if m := jsontext.Specials(binary.LittleEndian.Uint64(p[i:])); m != 0 {
 			return i + bits.TrailingZeros64(m)>>3
 		}
 		i += 8

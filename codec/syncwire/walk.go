@@ -3,6 +3,8 @@ package syncwire
 import (
 	"bytes"
 	"unicode/utf8"
+
+	"github.com/sluice-relay/sluice/codec/jsontext"
 )
 
 // The types of this file walk JSON that the lexer has accepted and freed from
@@ -22,7 +24,7 @@ func (m *members) next() bool {
 	if m.text[i-1] == '}' || m.text[i] == '}' {
 		return false
 	}
-	end := stringEnd(m.text, i)
+	end := jsontext.StringEnd(m.text, i)
 	m.name = m.text[i+1 : end-1]
 	m.at = valueEnd(m.text, end+1)
 	m.value = m.text[end+1 : m.at]
@@ -51,7 +53,7 @@ func (e *elements) next() bool {
 func valueEnd(p []byte, i int) int {
 	switch p[i] {
 	case '"':
-		return stringEnd(p, i)
+		return jsontext.StringEnd(p, i)
 	case '{', '[':
 		return containerEnd(p, i)
 	}
@@ -65,7 +67,7 @@ func containerEnd(p []byte, i int) int {
 	for depth := 0; ; {
 		switch p[i] {
 		case '"':
-			i = stringEnd(p, i)
+			i = jsontext.StringEnd(p, i)
 			continue
 		case '{', '[':
 			depth++
@@ -75,20 +77,6 @@ func containerEnd(p []byte, i int) int {
 		i++
 		if depth == 0 {
 			return i
-		}
-	}
-}
-
-// stringEnd returns the offset after the string whose opening quote is at i.
-func stringEnd(p []byte, i int) int {
-	for i++; ; i++ {
-		i += bytes.IndexByte(p[i:], '"')
-		slashes := i
-		for p[slashes-1] == '\\' {
-			slashes--
-		}
-		if (i-slashes)%2 == 0 {
-			return i + 1
 		}
 	}
 }

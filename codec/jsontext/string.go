@@ -1,0 +1,43 @@
+package jsontext
+
+import "bytes"
+
+// Eight copies of one byte.
+const (
+	eachLow   = 0x0101010101010101
+	eachHigh  = 0x80 * eachLow
+	eachQuote = '"' * eachLow
+	eachSlash = '\\' * eachLow
+	eachSpace = ' ' * eachLow
+)
+
+// Marks has the high bit set in the lowest byte of w that is a quote or a
+// backslash, and is 0 when there is none. Bits above the lowest may be wrong.
+func Marks(w uint64) uint64 {
+	quote, slash := w^eachQuote, w^eachSlash
+	return ((quote-eachLow)&^quote | (slash-eachLow)&^slash) & eachHigh
+}
+
+// Specials is Marks for whatever ends a run of plain string content: also a
+// control character, or a byte of a character beyond ASCII.
+func Specials(w uint64) uint64 {
+	quote, slash := w^eachQuote, w^eachSlash
+	plain := (quote-eachLow)&^quote | (slash-eachLow)&^slash
+	control := (w - eachSpace) &^ w
+	return (plain | control | w) & eachHigh
+}
+
+// StringEnd returns the offset after the valid string whose opening quote is at
+// i.
+func StringEnd(p []byte, i int) int {
+	for i++; ; i++ {
+		i += bytes.IndexByte(p[i:], '"')
+		slashes := i
+		for p[slashes-1] == '\\' {
+			slashes--
+		}
+		if (i-slashes)%2 == 0 {
+			return i + 1
+		}
+	}
+}
