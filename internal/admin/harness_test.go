@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,10 +11,11 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/relaytest"
 )
 
 // fakeSource hands out fixed numbers.
@@ -93,29 +93,11 @@ func fullSnapshot() *Snapshot {
 	return s
 }
 
-// logBuffer keeps what is logged.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // fixture is a server on a port of its own and a client for it.
 type fixture struct {
 	t      *testing.T
 	server *Server
-	log    *logBuffer
+	log    *relaytest.LogBuffer
 	client *http.Client
 }
 
@@ -126,7 +108,7 @@ func serveSource(t *testing.T, source Source, limits timing) *fixture {
 	if limits == (timing{}) {
 		limits = defaultTiming
 	}
-	log := &logBuffer{}
+	log := &relaytest.LogBuffer{}
 	s, err := start(Config{
 		Addr: "127.0.0.1:0", Source: source, Version: "v1.2.3",
 		Log: slog.New(slog.NewTextHandler(log, nil)),

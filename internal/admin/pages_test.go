@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/relaytest"
 )
 
 func TestPages(t *testing.T) {
@@ -141,7 +143,7 @@ func TestHostCheck(t *testing.T) {
 // R38: off loopback the operator chose the names; foreign pages stay out, and
 // the log has a warning.
 func TestHostCheckOffLoopback(t *testing.T) {
-	log := &logBuffer{}
+	log := &relaytest.LogBuffer{}
 	ln := fakeListener{addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8788}}
 	s, err := newServer(Config{Source: &fakeSource{}, Log: textLog(log)}, defaultTiming, ln)
 	if err != nil {

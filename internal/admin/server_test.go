@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/relaytest"
 )
 
 // fakeListener has an address and nothing else.
@@ -274,7 +276,7 @@ func TestCloseCutsRequests(t *testing.T) {
 
 // A listener that fails for good is logged, and Close still works.
 func TestListenerFails(t *testing.T) {
-	log := &logBuffer{}
+	log := &relaytest.LogBuffer{}
 	ln := fakeListener{addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}}
 	s, err := newServer(Config{Source: &fakeSource{}, Log: textLog(log)}, defaultTiming, ln)
 	if err != nil {

@@ -1,7 +1,6 @@
 package relay_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,7 +32,7 @@ type fixture struct {
 	relay *relay.Relay
 	addr  string
 	token string
-	log   *logBuffer
+	log   *relaytest.LogBuffer
 
 	stopOnce sync.Once
 	stopErr  error
@@ -44,7 +43,7 @@ type fixture struct {
 // shut down, which must succeed, and its log must hold no error and no secret.
 func startRelay(t *testing.T, env map[string]string) *fixture {
 	t.Helper()
-	f := &fixture{token: env["AEP_TOKEN"], log: &logBuffer{}}
+	f := &fixture{token: env["AEP_TOKEN"], log: &relaytest.LogBuffer{}}
 	log := slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r, err := relay.New(testConfig(t, env), log, "test")
 	if err != nil {
@@ -110,24 +109,6 @@ func (f *fixture) checkLog(t *testing.T) {
 	if strings.Contains(text, "SECRET123") {
 		t.Errorf("R15: log shows the token:\n%.2000s", text)
 	}
-}
-
-// logBuffer is a concurrent bytes.Buffer.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // TestMain looks for goroutines of this module that outlive all relays.

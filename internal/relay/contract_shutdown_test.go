@@ -339,7 +339,7 @@ func TestR12Run(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		out, in := io.Pipe()
-		log := &logBuffer{}
+		log := &relaytest.LogBuffer{}
 		done := make(chan error, 1)
 		cfg := testConfig(t, c.env)
 		go func() {

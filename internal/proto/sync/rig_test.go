@@ -1,7 +1,6 @@
 package sync
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -38,7 +37,7 @@ type rig struct {
 	budget  *serve.Budget
 	server  *netloop.Server
 	addr    string
-	log     *logBuffer
+	log     *relaytest.LogBuffer
 }
 
 // gate is a store whose early answers a test can hold back or make up.
@@ -119,7 +118,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 // newLimitedRig is newRig with bounds of the surface that are no settings.
 func newLimitedRig(t testing.TB, limit func(*Surface), change ...func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, cfg: DefaultConfig(), budget: serve.NewBudget(512 << 20), log: &logBuffer{}}
+	r := &rig{t: t, cfg: DefaultConfig(), budget: serve.NewBudget(512 << 20), log: &relaytest.LogBuffer{}}
 	for _, f := range change {
 		f(&r.cfg)
 	}
@@ -205,24 +204,6 @@ func (r *rig) eventually(what string, cond func() bool) {
 			return
 		}
 	}
-}
-
-// logBuffer is a concurrent bytes.Buffer.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 const (
