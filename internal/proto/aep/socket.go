@@ -78,10 +78,11 @@ type socket struct {
 // upgrade implements GET /socket.
 func (s *Surface) upgrade(x *serve.Exchange) {
 	k := &socket{s: s, w: s.worker(x.Worker())}
+	s.open.Add(1) // before the 101: whoever has read it is counted
 	if k.peer = x.Upgrade(k); k.peer == nil {
+		s.open.Add(-1)
 		return
 	}
-	s.open.Add(1)
 	k.peer.SetLimit(helloLimitBytes)
 	k.peer.SetTimer(helloTimeout)
 }
