@@ -6,6 +6,7 @@ require (
 	github.com/bytedance/sonic v1.15.5
 	github.com/coder/websocket v1.8.15
 	github.com/fatih/color v1.19.0
+	github.com/fxamacker/cbor/v2 v2.10.0
 	github.com/go-analyze/charts v0.6.4
 	github.com/gobwas/ws v1.5.0
 	github.com/mattn/go-isatty v0.0.24
@@ -48,6 +49,7 @@ require (
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
+	github.com/x448/float16 v0.8.4 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.2 // indirect

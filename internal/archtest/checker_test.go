@@ -47,8 +47,10 @@ func TestCheckerFindsForbiddenImports(t *testing.T) {
 	f("gobwas elsewhere", "engine/serve", "github.com/gobwas/ws/wsutil", "imported only by [codec/wsframe]")
 	f("sonic at home", "internal/proto/aep", "github.com/bytedance/sonic/ast", "")
 	f("sonic elsewhere", "internal/relay", "github.com/bytedance/sonic", "is imported only by")
+	f("cbor at home", "codec/dagcbor", "github.com/fxamacker/cbor/v2", "")
+	f("cbor elsewhere", "codec/firehose", "github.com/fxamacker/cbor/v2", "imported only by [codec/dagcbor]")
 	f("cli elsewhere", "internal/relay", "github.com/urfave/cli/v3", "imported only by [cmd/sluice cmd/sluicebench internal/cmdline]")
-	f("driver elsewhere", "internal/relay", "modernc.org/sqlite", "imported only by [internal/store]")
+	f("driver elsewhere", "internal/relay", "modernc.org/sqlite", "imported only by [internal/store/sqldb]")
 	f("sql elsewhere", "internal/relay", "database/sql", "imported only by [internal/store]")
 	f("sql at home", "internal/store", "database/sql", "")
 	f("library without a home", "internal/relay", "example.com/new/library", "no home")
@@ -77,6 +79,8 @@ func TestCheckerLooksAtTests(t *testing.T) {
 	f("engine/loop", "internal/relay", "tests of engine/loop import internal/relay")
 	f("internal/relay", "github.com/gobwas/ws", "")
 	f("engine/loop", "github.com/gobwas/ws", "imported only by")
+	f("codec/firehose", "github.com/fxamacker/cbor/v2", "")
+	f("internal/relay", "github.com/fxamacker/cbor/v2", "imported only by")
 	f("internal/relay", "example.com/new/library", "no home")
 }
 

@@ -71,9 +71,10 @@ var homes = func() map[string]home {
 		"github.com/gobwas/ws":                {code: []string{"codec/wsframe"}, tests: []string{"internal", "engine/serve"}},
 		"github.com/gobwas/httphead":          {code: []string{"codec/wsframe"}},
 		"github.com/bytedance/sonic":          jsonCodecs,
+		"github.com/fxamacker/cbor/v2":        {code: []string{"codec/dagcbor"}, tests: []string{"codec/firehose"}},
 		"github.com/urfave/cli/v3":            {code: []string{"cmd/sluice", "cmd/sluicebench", "internal/cmdline"}},
 		"github.com/prometheus/client_golang": {code: []string{"internal/admin"}},
-		"github.com/coder/websocket":          {code: []string{"internal/client", "internal/demo", "internal/doctor"}},
+		"github.com/coder/websocket":          {code: []string{"internal/client", "internal/demo", "internal/doctor", "internal/upstream"}},
 		"github.com/fatih/color":              {code: []string{"internal/client", "internal/doctor", "cmd/sluice"}},
 		"github.com/mattn/go-isatty":          {code: []string{"cmd/sluice"}},
 		"golang.org/x/term":                   {code: []string{"cmd/sluice"}},
@@ -82,7 +83,7 @@ var homes = func() map[string]home {
 		"database/sql":                        {code: []string{"internal/store"}},
 	}
 	for _, driver := range sqlDrivers {
-		m[driver] = home{code: []string{"internal/store"}}
+		m[driver] = home{code: []string{"internal/store/sqldb"}}
 	}
 	return m
 }()
