@@ -97,6 +97,13 @@ func AppendResponse(dst []byte, r *Response, date []byte) []byte {
 	return append(dst, r.Body...)
 }
 
+// AppendFields appends the fields that may be written, a line each. Any
+// goroutine.
+func AppendFields(dst []byte, fields []Field) []byte {
+	dst, _ = appendFields(dst, fields)
+	return dst
+}
+
 // appendFields appends the fields that may be written and tells whether a
 // Connection field was among them.
 func appendFields(dst []byte, fields []Field) (_ []byte, connection bool) {

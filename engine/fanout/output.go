@@ -137,6 +137,31 @@ func (o *Output) SendBorrowed(frame []byte) {
 	o.push(&Batch{bytes: append([]byte(nil), frame...)}, n)
 }
 
+// SendFrames writes a batch of whole frames, if nothing is owed, and returns how
+// many of them are accepted: those that the kernel took and the one behind them,
+// of which it took a part or nothing and whose rest is owed. The others stay with
+// the caller: no more than one frame is ever owed by it. batch is frames joined,
+// none of them empty, and borrowed until return; a frame is shared from now on.
+func (o *Output) SendFrames(batch []byte, frames [][]byte) (accepted int) {
+	if o.dead {
+		return len(frames)
+	}
+	if o.owed != nil || len(frames) == 0 {
+		return 0
+	}
+	n := o.write(batch)
+	if n == len(batch) || o.dead {
+		return len(frames)
+	}
+	i := 0
+	for n >= len(frames[i]) {
+		n -= len(frames[i])
+		i++
+	}
+	o.push(&Batch{bytes: frames[i]}, n)
+	return i + 1
+}
+
 // SendUrgent queues one frame at the next frame boundary, before everything
 // else that is owed but urgent frames before it. frame is shared from now on.
 func (o *Output) SendUrgent(frame []byte) {

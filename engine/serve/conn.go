@@ -28,23 +28,22 @@ type Conn struct {
 	w  *Worker
 	tr loop.Transport
 
-	// Owned by the loop.
-	out    fanout.Output
-	parser *http1.Parser // nil while nothing of a request has come
-	x      *Exchange     // the request under way
-	held   *heldInput
-	peer   *Peer
-	socket *socket
-	owes   *progress // of the output; nil when nothing is owed
-
-	timer  loop.Timer
-	due    [dueKinds]instant // 0 for none
-	opened instant
-
+	// Owned by the loop. A delivery looks at out and phase.
+	out     fanout.Output
 	phase   phase
 	busy    bool // input is being worked off: answers do not resume it
 	told    bool // of the shutdown
 	counted bool // by the Gate, for client
+	opened  instant
+	parser  *http1.Parser // nil while nothing of a request has come
+	x       *Exchange     // the request under way
+	held    *heldInput
+	peer    *Peer
+	socket  *socket
+	owes    *progress // of the output; nil when nothing is owed
+
+	timer loop.Timer
+	due   [dueKinds]instant // 0 for none
 
 	client *netip.Addr // whom a trusted proxy names, nil for the peer itself
 	prev   *Conn
@@ -259,6 +258,8 @@ func (c *Conn) shutdown() {
 	switch {
 	case c.peer != nil:
 		c.peer.handler.OnShutdown()
+	case c.socket != nil && c.socket.closing:
+		c.hasten(dueClose, stoppingClose)
 	case c.phase != phaseHTTP:
 	case c.x != nil && c.x.responded: // the rest of its body is of no use
 		c.x.keepAlive = false

@@ -192,7 +192,7 @@ func (c *Conn) watchStall() {
 	}
 	p := c.watchProgress()
 	p.at, p.taken, p.unacked = c.w.loop.Now(), c.out.TakenBytes(), c.tr.UnackedBytes()
-	c.setDeadline(dueStall, RetryInterval)
+	c.setDeadline(dueStall, c.retryInterval())
 }
 
 // checkStall tries a plain write and ends a connection whose peer took nothing
@@ -202,7 +202,7 @@ func (c *Conn) checkStall() {
 		c.afterWrite() // a pass has sent the rest
 		return
 	}
-	c.setDeadline(dueStall, RetryInterval) // also: it is being watched
+	c.setDeadline(dueStall, c.retryInterval()) // also: it is being watched
 	c.flush()
 	if c.phase == phaseGone || c.owed() == 0 {
 		return
@@ -214,7 +214,7 @@ func (c *Conn) checkStall() {
 		p.at = now
 	}
 	p.taken, p.unacked = taken, unacked
-	if now.Sub(p.at) >= StallTimeout {
+	if now.Sub(p.at) >= c.stallTimeout() {
 		c.w.stats.Stalled++
 		if c.peer != nil && c.phase < phaseFlush {
 			c.peer.handler.Stalled()

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"math"
 	"net/netip"
 	"time"
 
@@ -17,7 +18,8 @@ type StreamHandler interface {
 	OnTimer()
 	// OnDrained answers Peer.NotifyDrained: nothing is owed any more.
 	OnDrained()
-	// Stalled tells that the peer has taken nothing for StallTimeout (R424).
+	// Stalled tells that the peer has taken nothing for StallTimeout (R424), or
+	// for what SetStallTimeout says.
 	Stalled()
 	// OnShutdown tells that the relay is going down.
 	OnShutdown()
@@ -45,11 +47,14 @@ type SocketHandler interface {
 type Peer struct {
 	c       *Conn
 	handler StreamHandler
-	member  fanout.Member
 	chunked bool // SSE over HTTP/1.1
 	goesOn  bool // the connection serves requests after the stream
 	drain   bool // NotifyDrained was called
 	gone    bool
+	// patience is the stall timeout in milliseconds, 0 for StallTimeout.
+	patience int32
+	// The member is last: what a delivery by SendFrames looks at stands together.
+	member fanout.Member
 }
 
 func (c *Conn) newPeer(h StreamHandler, finite bool) *Peer {
@@ -85,6 +90,29 @@ func (p *Peer) Send(frame []byte) {
 		p.c.afterSend()
 	}
 }
+
+// SendFrames writes a batch of whole frames, if nothing is owed: see
+// fanout.Output.SendFrames. A handler that was not accepted all of them calls
+// NotifyDrained and goes on when nothing is owed any more. All are accepted when
+// the peer is gone.
+func (p *Peer) SendFrames(batch []byte, frames [][]byte) (accepted int) {
+	if p.gone {
+		return len(frames)
+	}
+	accepted = p.c.out.SendFrames(batch, frames)
+	p.c.afterSend()
+	return accepted
+}
+
+// QueuedBytes returns what is accepted for the peer and not taken by the kernel.
+func (p *Peer) QueuedBytes() int64 { return p.member.QueuedBytes() }
+
+// Owes tells whether the kernel has not taken all that was sent. It looks at
+// less memory than QueuedBytes, which counts what waits for a pass as well.
+func (p *Peer) Owes() bool { return p.c.out.OwedBytes() > 0 }
+
+// TakenBytes returns how many bytes the kernel has taken so far.
+func (p *Peer) TakenBytes() int64 { return p.c.out.TakenBytes() }
 
 // Subscribe registers a subscription: see fanout.Member.Subscribe.
 func (p *Peer) Subscribe(sub *fanout.Sub, plan fanout.Plan, ack []byte) {
@@ -142,6 +170,27 @@ func (p *Peer) SetTimer(d time.Duration) {
 	}
 }
 
+// SetStallTimeout says how long the peer may take nothing of what it is owed
+// before Stalled is called, instead of StallTimeout: 1 ms to 24 days. It is
+// looked at every RetryInterval, or as often as d if that is shorter.
+func (p *Peer) SetStallTimeout(d time.Duration) {
+	p.patience = int32(min(max(d.Milliseconds(), 1), math.MaxInt32))
+	if c := p.c; !p.gone && c.due[dueStall] != 0 {
+		c.hasten(dueStall, c.retryInterval())
+	}
+}
+
+// retryInterval is how often the progress of the output is looked at.
+func (c *Conn) retryInterval() time.Duration { return min(RetryInterval, c.stallTimeout()) }
+
+// stallTimeout is how long the connection's peer may take nothing.
+func (c *Conn) stallTimeout() time.Duration {
+	if c.peer == nil || c.peer.patience == 0 {
+		return StallTimeout
+	}
+	return time.Duration(c.peer.patience) * time.Millisecond
+}
+
 // NotifyDrained makes OnDrained be called once nothing is owed, at once if that
 // is so already.
 func (p *Peer) NotifyDrained() {
@@ -158,8 +207,9 @@ func (p *Peer) drained() {
 	}
 }
 
-// EndStream ends an SSE stream in an orderly way: with the last chunk where it
-// is chunked, and with the connection unless it goes on.
+// EndStream ends a stream in an orderly way: with the last chunk where it is
+// chunked, and with the connection unless it goes on. A WebSocket is ended so
+// without a close frame, as its peer should see a connection that was lost.
 func (p *Peer) EndStream() {
 	if p.gone {
 		return
@@ -186,6 +236,14 @@ var lastChunk = []byte(http1.LastChunk)
 func (p *Peer) Abort() {
 	if !p.gone {
 		p.c.abort()
+	}
+}
+
+// Cut closes the connection at once, in the middle of a frame if need be; what the
+// kernel has is still sent.
+func (p *Peer) Cut() {
+	if !p.gone {
+		p.c.close()
 	}
 }
 

@@ -42,6 +42,9 @@ const (
 	// goes down, and how long a body may show no progress then: less than the
 	// 5 s of R464.
 	stoppingHead = 2 * time.Second
+	// stoppingClose is how long a closing handshake that was begun may take then:
+	// less than a stop as a whole (R464).
+	stoppingClose = 4 * time.Second
 	// shortLinger is LingerTimeout for a WebSocket, whose peer was told in its
 	// own protocol, and for everybody once the relay goes down.
 	shortLinger = 2 * time.Second

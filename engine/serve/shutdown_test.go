@@ -104,6 +104,8 @@ func TestShutdownSocket(t *testing.T) {
 	polite, p := openSocket(r, a)
 	mute, _ := openSocket(r, a)
 	closing, q := openSocket(r, a)
+	patient, w := openSocket(r, a)
+	w.peer.CloseSocket(1008, "", 10*CloseTimeout)
 	failing, _ := openSocket(r, a)
 	q.peer.CloseSocket(1000, "", CloseTimeout)
 	failing.room = 0
@@ -121,6 +123,10 @@ func TestShutdownSocket(t *testing.T) {
 	failing.takeAll()
 	failing.wantFrames("close:1002")
 	failing.wantState("fin")
+	patient.wantFrames("close:1008")
+	patient.wantState("open")
+	r.pass(stoppingClose - CloseTimeout)
+	patient.wantState("reset")
 	if got := strings.Join(p.log, "|"); got != "shutdown|close" {
 		t.Errorf("the handler was told %q", got)
 	}

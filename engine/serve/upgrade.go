@@ -16,6 +16,23 @@ var errUpgradeBody = errors.New("upgrade with a request body")
 // or answers with the handshake error, or 503 when the relay goes down, and
 // returns nil. It is called inside Handler.Serve.
 func (x *Exchange) Upgrade(h SocketHandler) *Peer {
+	return x.UpgradeWith(h, UpgradeOptions{Protocol: wsframe.FirstSubprotocol})
+}
+
+// UpgradeOptions say what the answer to a WebSocket handshake holds.
+type UpgradeOptions struct {
+	// Protocol chooses the subprotocol from the value of Sec-WebSocket-Protocol,
+	// "" for none; nil for none at all.
+	Protocol func(offered []byte) string
+	// Fields are added to the answer of a handshake that succeeds.
+	Fields []http1.Field
+	// Refuse answers a handshake that fails: with the status, why, and a field
+	// that the answer must have, unless its name is empty. Nil for a plain text.
+	Refuse func(x *Exchange, status int, why string, field http1.Field)
+}
+
+// UpgradeWith is Upgrade with options.
+func (x *Exchange) UpgradeWith(h SocketHandler, o UpgradeOptions) *Peer {
 	if !x.Alive() {
 		return nil
 	}
@@ -34,7 +51,7 @@ func (x *Exchange) Upgrade(h SocketHandler) *Peer {
 		err = errUpgradeBody
 	}
 	if err != nil {
-		x.refuseUpgrade(err)
+		x.refuseUpgrade(err, o.Refuse)
 		return nil
 	}
 	if x.refuseStopping() {
@@ -42,8 +59,15 @@ func (x *Exchange) Upgrade(h SocketHandler) *Peer {
 	}
 	c := x.conn
 	c.w.stats.Upgrades++
-	protocol := wsframe.FirstSubprotocol(req.Protocols)
+	protocol := ""
+	if o.Protocol != nil {
+		protocol = o.Protocol(req.Protocols)
+	}
 	c.w.buf = wsframe.AppendSwitching(c.w.buf[:0], req.Key, protocol)
+	if len(o.Fields) > 0 {
+		c.w.buf = http1.AppendFields(c.w.buf[:len(c.w.buf)-len("\r\n")], o.Fields)
+		c.w.buf = append(c.w.buf, "\r\n"...)
+	}
 	x.logAccess(101, 0)
 	c.x = nil
 	x.lost()
@@ -67,14 +91,20 @@ func joined(h *http1.Head, name string) []byte {
 	return bytes.Join(h.Values(name), []byte(","))
 }
 
-func (x *Exchange) refuseUpgrade(err error) {
-	res := http1.Response{Status: 400, Fields: textFields, Body: append([]byte(err.Error()), '\n')}
+func (x *Exchange) refuseUpgrade(err error, refuse func(*Exchange, int, string, http1.Field)) {
+	status, field := 400, http1.Field{}
 	var e *wsframe.HandshakeError
 	if errors.As(err, &e) {
-		res.Status = e.Status()
-		if name, value := e.Header(); name != "" {
-			res.Fields = append([]http1.Field{{Name: name, Value: value}}, textFields...)
-		}
+		status = e.Status()
+		field.Name, field.Value = e.Header()
+	}
+	if refuse != nil {
+		refuse(x, status, err.Error(), field)
+		return
+	}
+	res := http1.Response{Status: status, Fields: textFields, Body: append([]byte(err.Error()), '\n')}
+	if field.Name != "" {
+		res.Fields = append([]http1.Field{field}, textFields...)
 	}
 	x.Respond(&res)
 }
