@@ -4,6 +4,8 @@ import (
 	"errors"
 	"iter"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // Errors that callers answer with a code of the contract (S4). Each may be
@@ -27,16 +29,16 @@ var (
 	ErrStaleCursor = errors.New("store: cursor of no epoch")
 	// ErrBusy is 503 busy: too many writes wait, or another process holds the
 	// database's lock for longer than the busy timeout.
-	ErrBusy = errors.New("store: busy")
+	ErrBusy = sqldb.ErrBusy
 	// ErrDiskFull is 503 busy (hard case 43): nothing was stored, reads go on.
-	ErrDiskFull = errors.New("store: disk full")
+	ErrDiskFull = sqldb.ErrDiskFull
 	// ErrTakenAway is 500 internal: the database or its log was removed, replaced
 	// or cannot be reached at its path. Nothing is stored; reads go on.
-	ErrTakenAway = errors.New("store: database was taken away")
+	ErrTakenAway = sqldb.ErrTakenAway
 	// ErrStopped is 503 busy: the store is closing.
 	ErrStopped = errors.New("store: stopped")
 	// ErrNewerSchema stops a start (S50).
-	ErrNewerSchema = errors.New("store: database is of a newer program")
+	ErrNewerSchema = sqldb.ErrNewerSchema
 	// ErrInvariant is what Check reports.
 	ErrInvariant = errors.New("store: invariant broken")
 )

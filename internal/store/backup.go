@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // Backup writes a consistent, compact copy of the live database to path, which
@@ -17,17 +19,17 @@ import (
 // A relay started from a copy treats cursors issued after it as stale (S30,
 // S33), unless Floor is FloorFixed.
 func (s *Store) Backup(path string) error {
-	db, err := openConn(source(s.cfg.Path, s.cfg.BusyTimeout))
+	db, err := sqldb.Open(sqldb.Source(s.cfg.Path, s.cfg.BusyTimeout))
 	if err != nil {
 		return err
 	}
-	return errors.Join(copyTo(context.Background(), db, path, func() error { return nil }), db.close())
+	return errors.Join(copyTo(context.Background(), db, path, func() error { return nil }), db.Close())
 }
 
 // copyTo writes the copy beside path under a name of its own and then gives it
 // that of path, which it never overwrites. Only the user may read it: it has
 // the hashes of tokens. When ctx ends, or verify fails at last, the part goes.
-func copyTo(ctx context.Context, db *conn, path string, verify func() error) error {
+func copyTo(ctx context.Context, db *sqldb.Conn, path string, verify func() error) error {
 	path, err := filepath.Abs(path) // "file:x" is a URI to SQLite
 	if err != nil {
 		return fmt.Errorf("store: backup: %w", err)
@@ -41,13 +43,13 @@ func copyTo(ctx context.Context, db *conn, path string, verify func() error) err
 	}
 	part := f.Name()
 	if err = f.Close(); err == nil {
-		_, err = db.conn.ExecContext(ctx, "VACUUM INTO ?", part)
-		err = classify(err)
+		_, err = db.SQL().ExecContext(ctx, "VACUUM INTO ?", part)
+		err = sqldb.Classify(err)
 	}
 	for _, step := range []func() error{
-		func() error { return syncFile(part) }, verify,
+		func() error { return sqldb.SyncFile(part) }, verify,
 		func() error { return place(part, path) },
-		func() error { return syncFile(filepath.Dir(path)) },
+		func() error { return sqldb.SyncFile(filepath.Dir(path)) },
 	} {
 		if err == nil {
 			err = step()
@@ -91,12 +93,4 @@ func removeIfThere(path string) error {
 		return err
 	}
 	return nil
-}
-
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

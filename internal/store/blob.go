@@ -20,7 +20,7 @@ func (b *blobRequest) apply(w *writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	held, err := w.db.int(selectBlobHeld, b.auth.Owner, b.hash)
+	held, err := w.db.Int(selectBlobHeld, b.auth.Owner, b.hash)
 	if err != nil || held != 0 {
 		return false, err
 	}
@@ -32,14 +32,14 @@ func (b *blobRequest) apply(w *writer) (bool, error) {
 	if body == nil {
 		body = []byte{} // the column takes no null; an empty chunk is a chunk
 	}
-	if err := w.db.exec("INSERT INTO blobs (owner_id, hash, bytes, body, created_at) VALUES (?, ?, ?, ?, ?)",
+	if err := w.db.Exec("INSERT INTO blobs (owner_id, hash, bytes, body, created_at) VALUES (?, ?, ?, ?, ?)",
 		b.auth.Owner, b.hash, size, body, w.stamp); err != nil {
 		return false, err
 	}
 	b.stored = true
 	w.cur.total += size
 	w.pages += 4 + size/4096
-	return false, w.db.exec(`UPDATE owners SET stored_bytes = stored_bytes + ?,
+	return false, w.db.Exec(`UPDATE owners SET stored_bytes = stored_bytes + ?,
 		blob_count = blob_count + 1 WHERE owner_id = ?`, size, b.auth.Owner)
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // invariants are queries that give the offending rows of doc.go's D1 to D3, as
@@ -73,7 +75,7 @@ type querier interface {
 func (s *Store) Check() error {
 	tx, err := s.readers.db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return classify(err)
+		return sqldb.Classify(err)
 	}
 	broken, err := checkAll(context.Background(), tx)
 	errs := []error{err}
@@ -101,11 +103,11 @@ func checkAll(ctx context.Context, db querier) ([]Broken, error) {
 // checkOne runs a query that gives the offending rows. A file that cannot be
 // read for what is in it is a finding too.
 func checkOne(ctx context.Context, db querier, query string) (b Broken, err error) {
-	if err = b.collect(ctx, db, query); corrupt(err) {
+	if err = b.collect(ctx, db, query); sqldb.Corrupt(err) {
 		b.Rows = append(b.Rows, err.Error())
 		return b, nil
 	}
-	return b, classify(err)
+	return b, sqldb.Classify(err)
 }
 
 func (b *Broken) collect(ctx context.Context, db querier, query string) error {

@@ -29,7 +29,7 @@ func (c *closeRequest) apply(w *writer) (bool, error) {
 	c.result = Closed{DeletedEvents: a.eventCount, DeletedBlobs: a.blobCount}
 	w.cur.total -= a.stored
 	w.pages += 2
-	return false, w.db.exec(`UPDATE owners SET closed_at = ?, stored_bytes = 0,
+	return false, w.db.Exec(`UPDATE owners SET closed_at = ?, stored_bytes = 0,
 		event_count = 0, stream_count = 0, blob_count = 0 WHERE owner_id = ?`, w.stamp, c.auth.Owner)
 }
 
@@ -55,14 +55,14 @@ func (s *sweep) committed(*writer) {}
 func (s *sweep) apply(w *writer) (more bool, err error) {
 	began := time.Now()
 	for rows := int64(0); rows < sliceRows && time.Since(began) < sliceTime; {
-		n, err := w.db.change(`DELETE FROM events WHERE seq IN (
+		n, err := w.db.Change(`DELETE FROM events WHERE seq IN (
 			SELECT seq FROM events INDEXED BY events_owner_seq WHERE owner_id = ? LIMIT ?)`, s.owner, deleteBatch)
 		if err != nil {
 			return false, err
 		}
 		if n == 0 {
 			// A chunk of 1 MiB is 256 pages: one by one.
-			n, err = w.db.change(`DELETE FROM blobs WHERE owner_id = ?1 AND hash =
+			n, err = w.db.Change(`DELETE FROM blobs WHERE owner_id = ?1 AND hash =
 				(SELECT hash FROM blobs WHERE owner_id = ?1 LIMIT 1)`, s.owner)
 			if err != nil || n == 0 {
 				return false, err
@@ -88,7 +88,7 @@ const selectUnswept = `SELECT owner_id FROM owners WHERE closed_at IS NOT NULL A
 // resumeSweeps queues a sweep for each closed owner that has rows: at a start,
 // and after a sweep failed.
 func (w *writer) resumeSweeps() error {
-	return w.db.rows(selectUnswept, nil, func(rows *sql.Rows) error {
+	return w.db.Rows(selectUnswept, nil, func(rows *sql.Rows) error {
 		s := &sweep{}
 		err := rows.Scan(&s.owner)
 		w.background = append(w.background, s)

@@ -71,7 +71,7 @@ func (c *compaction) read(w *writer) ([]streamRow, error) {
 		query, first = selectStreamsOwner, c.only
 	}
 	rows := make([]streamRow, 0, sliceRows)
-	err := w.db.rows(query, []any{first, c.at.stream, c.at.event, sliceRows}, func(s *sql.Rows) error {
+	err := w.db.Rows(query, []any{first, c.at.stream, c.at.event, sliceRows}, func(s *sql.Rows) error {
 		var r streamRow
 		err := s.Scan(&r.seq, &r.owner, &r.stream, &r.event)
 		rows = append(rows, r)
@@ -91,7 +91,7 @@ type credit struct {
 func (c *compaction) remove(w *writer, r *streamRow, credits map[string]*credit) error {
 	got := credits[r.owner]
 	if got == nil {
-		closed, err := w.db.int("SELECT closed_at IS NOT NULL FROM owners WHERE owner_id = ?", r.owner)
+		closed, err := w.db.Int("SELECT closed_at IS NOT NULL FROM owners WHERE owner_id = ?", r.owner)
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (c *compaction) remove(w *writer, r *streamRow, credits map[string]*credit)
 	if got.closed {
 		return nil
 	}
-	size, err := w.db.int("DELETE FROM events WHERE seq = ? RETURNING bytes", r.seq)
+	size, err := w.db.Int("DELETE FROM events WHERE seq = ? RETURNING bytes", r.seq)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (w *writer) give(credits map[string]*credit) error {
 		if got.events == 0 {
 			continue
 		}
-		if err := w.db.exec(`UPDATE owners SET stored_bytes = stored_bytes - ?,
+		if err := w.db.Exec(`UPDATE owners SET stored_bytes = stored_bytes - ?,
 			event_count = event_count - ? WHERE owner_id = ?`, got.bytes, got.events, owner); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (c *compactAll) apply(w *writer) (bool, error) {
 	if err != nil || more {
 		return more, err
 	}
-	return false, w.db.setMeta(metaCompacted, w.now().UnixMilli())
+	return false, setMeta(w.db, metaCompacted, w.now().UnixMilli())
 }
 
 func (c *compactAll) committed(w *writer) { c.land(w) }

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // megabyte pushes 1 MB of new events.
@@ -51,17 +53,17 @@ func TestLogIsBoundedUnderPulls(t *testing.T) {
 func TestLogShrinksAfterOldReader(t *testing.T) {
 	s := open(t)
 	megabyte(t, s, "first")
-	other, err := openConn(source(s.cfg.Path, time.Second))
+	other, err := sqldb.Open(sqldb.Source(s.cfg.Path, time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.close()
-	if err := other.exec("BEGIN"); err != nil {
+	defer other.Close()
+	if err := other.Exec("BEGIN"); err != nil {
 		t.Fatal(err)
 	}
 	events := func() int64 {
 		t.Helper()
-		n, err := other.int("SELECT count(*) FROM events")
+		n, err := other.Int("SELECT count(*) FROM events")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +82,7 @@ func TestLogShrinksAfterOldReader(t *testing.T) {
 	if n := s.Stats().WALBytes; n <= walKeepBytes {
 		t.Fatalf("%d bytes of log: it did not have to grow", n)
 	}
-	if err := other.exec("ROLLBACK"); err != nil {
+	if err := other.Exec("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {

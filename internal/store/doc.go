@@ -1,6 +1,6 @@
 // Package store keeps what the encrypted sync relay holds: owners, events,
 // blob chunks, the one counter of sequence numbers and its epochs, in one
-// SQLite database. It is the only package that imports a SQL driver.
+// SQLite database. Package sqldb below it has the connection.
 //
 // It knows no HTTP and does not look inside an envelope: it gets routing fields
 // and bytes that were checked before, and gives the same bytes back.

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // scripted is a request that runs a test's code on the writer.
@@ -90,10 +92,10 @@ func answers(s *Store, pushes ...Push) func() []error {
 // failing in the database, and failing the commit.
 func TestBadRequestInGroup(t *testing.T) {
 	insertOrphan := func(w *writer) error {
-		if err := w.db.exec("PRAGMA defer_foreign_keys = ON"); err != nil {
+		if err := w.db.Exec("PRAGMA defer_foreign_keys = ON"); err != nil {
 			return err
 		}
-		return w.db.exec(`INSERT INTO blobs (owner_id, hash, bytes, body, created_at) VALUES ('none', 'h', 0, '', '')`)
+		return w.db.Exec(`INSERT INTO blobs (owner_id, hash, bytes, body, created_at) VALUES ('none', 'h', 0, '', '')`)
 	}
 	for _, c := range []struct {
 		name string
@@ -101,12 +103,12 @@ func TestBadRequestInGroup(t *testing.T) {
 	}{
 		{"none", func(*writer) error { return nil }},
 		{"refused", func(*writer) error { return ErrQuota }},
-		{"statement", func(w *writer) error { return w.db.exec("INSERT INTO relay_meta (key) VALUES ('store_id')") }},
+		{"statement", func(w *writer) error { return w.db.Exec("INSERT INTO relay_meta (key) VALUES ('store_id')") }},
 		{"transaction gone", func(w *writer) error {
-			if err := w.db.exec("ROLLBACK"); err != nil {
+			if err := w.db.Exec("ROLLBACK"); err != nil {
 				return err
 			}
-			return w.db.exec("ROLLBACK")
+			return w.db.Exec("ROLLBACK")
 		}},
 		{"commit", insertOrphan},
 		{"panic", func(*writer) error { panic("bad") }},
@@ -198,12 +200,12 @@ func TestNotify(t *testing.T) {
 func TestLockedFromOutside(t *testing.T) {
 	s := open(t, func(c *Config) { c.BusyTimeout = 50 * time.Millisecond })
 	push(t, s, alice, 1, 0, ev("1", "s"))
-	other, err := openConn(source(s.cfg.Path, time.Second))
+	other, err := sqldb.Open(sqldb.Source(s.cfg.Path, time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.close()
-	if err := other.exec("BEGIN IMMEDIATE"); err != nil {
+	defer other.Close()
+	if err := other.Exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = s.Push(pushOf(alice, ev("2", "s")))
@@ -213,7 +215,7 @@ func TestLockedFromOutside(t *testing.T) {
 	if got, _ := pulled(t, s, alice, 0, 10); len(got) != 1 {
 		t.Fatalf("pulled %d", len(got))
 	}
-	if err := other.exec("ROLLBACK"); err != nil {
+	if err := other.Exec("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	// SQLite may take the lock for held a moment longer.
@@ -261,11 +263,11 @@ func TestDiskFull(t *testing.T) {
 	limit := func(room int64) {
 		t.Helper()
 		err := <-script(t, s, func(w *writer) error {
-			pages, err := w.db.int("PRAGMA page_count")
+			pages, err := w.db.Int("PRAGMA page_count")
 			if err != nil {
 				return err
 			}
-			_, err = w.db.conn.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages+room))
+			_, err = w.db.SQL().ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages+room))
 			return err
 		})
 		if err != nil {

@@ -8,8 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // Errors of an operator's view. Each may be wrapped.
@@ -40,7 +39,7 @@ var (
 // One goroutine at a time.
 type Inspector struct {
 	path    string
-	db      *conn
+	db      *sqldb.Conn
 	version int
 	// still is what the file was when it was taken as one that does not change,
 	// nil if there is a log.
@@ -71,12 +70,12 @@ func (i *Inspector) open() error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("store: %s is not a file", i.path)
 	}
-	name := source(i.path, DefaultBusyTimeout) + "&mode=ro"
+	name := sqldb.Source(i.path, DefaultBusyTimeout) + "&mode=ro"
 	i.still = nil
-	if sizeOf(i.path+"-wal") == 0 && sizeOf(i.path+"-journal") == 0 {
+	if sqldb.Size(i.path+"-wal") == 0 && sqldb.Size(i.path+"-journal") == 0 {
 		i.still, name = info, name+"&immutable=1"
 	}
-	if i.db, err = openConn(name); err == nil {
+	if i.db, err = sqldb.Open(name); err == nil {
 		if err = i.identify(); err == nil {
 			return nil
 		}
@@ -100,15 +99,11 @@ func (i *Inspector) identify() (err error) {
 
 // explain says what to do about an error of SQLite.
 func explain(err error) error {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	if !ok {
-		return err
-	}
-	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+	switch {
+	case sqldb.Unreachable(err):
 		return fmt.Errorf("%w: the file and what is beside it, -wal and -shm, must be readable, and -shm there or writable: "+
 			"try it as the relay's user", err)
-	case sqlite3.SQLITE_NOTADB:
+	case sqldb.NotDatabase(err):
 		return fmt.Errorf("%w: %w", ErrNoStore, err)
 	}
 	return err
@@ -121,7 +116,7 @@ func (i *Inspector) Close() error {
 	}
 	db := i.db
 	i.db = nil
-	return db.close()
+	return db.Close()
 }
 
 // steady runs f, whose last step is verify, and again from the start when the
@@ -152,15 +147,6 @@ func (i *Inspector) verify(err error) error {
 	return ErrChanged
 }
 
-// sizeOf is a file's size, 0 when there is none.
-func sizeOf(path string) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
 // Check tests the invariants of doc.go (S49), one query after the other, each on
 // a snapshot of its own: a relay's pushes go on, and its log waits for one query
 // at most. With file set, it also has SQLite look at the whole file ("PRAGMA
@@ -178,11 +164,11 @@ func (i *Inspector) check(ctx context.Context, file bool) ([]Broken, error) {
 	if err := i.current(); err != nil {
 		return nil, err
 	}
-	broken, err := checkAll(ctx, i.db.conn)
+	broken, err := checkAll(ctx, i.db.SQL())
 	if err != nil || !file {
 		return broken, err
 	}
-	b, err := checkOne(ctx, i.db.conn, fmt.Sprintf("PRAGMA quick_check(%d)", maxBroken))
+	b, err := checkOne(ctx, i.db.SQL(), fmt.Sprintf("PRAGMA quick_check(%d)", maxBroken))
 	if b.Name = "the file"; err == nil && (len(b.Rows) != 1 || b.Rows[0] != "ok") {
 		broken = append(broken, b)
 	}

@@ -129,7 +129,7 @@ func TestInspectChangesNothing(t *testing.T) {
 		if err != nil || copied.LastSeq != 4 || copied.FileBytes == 0 || copied.StoreID != s.StoreID() {
 			t.Fatalf("%s: %+v, %v", when, copied, err)
 		}
-		if err := i.db.exec("DELETE FROM events"); err == nil {
+		if err := i.db.Exec("DELETE FROM events"); err == nil {
 			t.Fatal("an inspector may write")
 		}
 		if err := i.Close(); err != nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // Lazy is a Store whose database is made when something is first stored: a
@@ -59,7 +61,7 @@ func (l *Lazy) open() (*Store, error) {
 	if l.closed {
 		return nil, ErrStopped
 	}
-	err := os.MkdirAll(filepath.Dir(l.cfg.Path), 0o700)
+	err := sqldb.MakeDir(filepath.Dir(l.cfg.Path))
 	if err != nil {
 		err = fmt.Errorf("store: making the data directory: %w", err)
 	}

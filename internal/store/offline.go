@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // probeTimeout is how long another process may have the database open when it
@@ -49,13 +51,13 @@ func CompactOffline(ctx context.Context, path string) (Reclaimed, error) {
 // unused is ErrInUse unless no other process has the database open: every
 // connection holds a shared lock as long as it lives.
 func unused(path string) error {
-	db, err := openConn(source(path, probeTimeout, "locking_mode(EXCLUSIVE)"))
+	db, err := sqldb.Open(sqldb.Source(path, probeTimeout, "locking_mode(EXCLUSIVE)"))
 	if err != nil {
 		return fmt.Errorf("store: compacting %s: %w", path, explain(err))
 	}
-	err = db.script("BEGIN IMMEDIATE")
+	err = db.Script("BEGIN IMMEDIATE")
 	if err == nil {
-		err = db.script("ROLLBACK")
+		err = db.Script("ROLLBACK")
 	}
 	switch {
 	case errors.Is(err, ErrBusy):
@@ -63,5 +65,5 @@ func unused(path string) error {
 	case err != nil:
 		err = fmt.Errorf("store: compacting %s: %w: the file and its directory must be writable", path, err)
 	}
-	return errors.Join(err, db.close())
+	return errors.Join(err, db.Close())
 }

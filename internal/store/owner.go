@@ -38,7 +38,7 @@ func (a *account) check(hash string) error {
 // the errors of check.
 func (w *writer) known(auth Auth) (account, error) {
 	var a account
-	err := w.db.row(selectOwner, []any{auth.Owner}, a.fields()...)
+	err := w.db.Row(selectOwner, []any{auth.Owner}, a.fields()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, ErrUnknownOwner
 	}
@@ -60,7 +60,7 @@ func (w *writer) admit(auth Auth) (account, error) {
 	}
 	w.cur.owners++
 	w.pages += 2
-	return account{hash: auth.Hash, created: w.stamp}, w.db.exec(
+	return account{hash: auth.Hash, created: w.stamp}, w.db.Exec(
 		"INSERT INTO owners (owner_id, auth_hash, created_at) VALUES (?, ?, ?)",
 		auth.Owner, auth.Hash, w.stamp)
 }

@@ -75,7 +75,7 @@ func (p *pushRequest) apply(w *writer) (bool, error) {
 	}
 	w.cur.total += p.added
 	w.pages += 4 + 2*int64(p.result.Accepted) + p.added/4096
-	return false, w.db.exec(`UPDATE owners SET stored_bytes = stored_bytes + ?,
+	return false, w.db.Exec(`UPDATE owners SET stored_bytes = stored_bytes + ?,
 		event_count = event_count + ?, stream_count = stream_count + ? WHERE owner_id = ?`,
 		p.added, p.result.Accepted, streams, p.Owner)
 }
@@ -91,7 +91,7 @@ func (p *pushRequest) insert(w *writer, e *Event) (stored bool, err error) {
 	if e.Stream != "" {
 		stream = e.Stream
 	}
-	changed, err := w.db.change(`INSERT INTO events
+	changed, err := w.db.Change(`INSERT INTO events
 		(seq, owner_id, event_id, stream_id, bytes, envelope, received_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (owner_id, event_id) DO NOTHING`,
 		n, p.Owner, e.ID, stream, len(e.Envelope), lent(e.Envelope), w.stamp)
@@ -111,7 +111,7 @@ func (w *writer) newStream(owner string, e *Event, seen map[string]struct{}) (bo
 		return false, nil
 	}
 	seen[strings.Clone(e.Stream)] = struct{}{}
-	others, err := w.db.int(`SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_stream
+	others, err := w.db.Int(`SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_stream
 		WHERE owner_id = ? AND stream_id = ? AND event_id <> ?)`, owner, e.Stream, e.ID)
 	return others == 0, err
 }

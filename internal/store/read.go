@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // The readers' statements. The page reads envelopes as bytes: the driver would
@@ -48,7 +50,7 @@ func openReaders(name string, n int) (*readers, error) {
 	} {
 		s, err := db.Prepare(query)
 		if err != nil {
-			return nil, errors.Join(classify(err), r.close())
+			return nil, errors.Join(sqldb.Classify(err), r.close())
 		}
 		r.stmts[query] = s
 	}
@@ -66,12 +68,12 @@ func (r *readers) close() error {
 func (r *readers) snapshot(read func(*view) error) error {
 	tx, err := r.db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return classify(err)
+		return sqldb.Classify(err)
 	}
 	r.open.RLock() // the state is taken by the first statement, not by BEGIN
 	defer r.open.RUnlock()
 	err = read(&view{tx: tx, stmts: r.stmts})
-	return errors.Join(err, classify(tx.Rollback()))
+	return errors.Join(err, sqldb.Classify(tx.Rollback()))
 }
 
 // view is a snapshot while it is open.
@@ -81,7 +83,7 @@ type view struct {
 }
 
 func (v *view) row(query string, args []any, dest ...any) error {
-	return classify(v.tx.Stmt(v.stmts[query]).QueryRow(args...).Scan(dest...))
+	return sqldb.Classify(v.tx.Stmt(v.stmts[query]).QueryRow(args...).Scan(dest...))
 }
 
 // account reads and checks the owner: ErrUnknownOwner, ErrUnauthorized,
@@ -174,18 +176,18 @@ func (v *view) checkCursor(after int64) error {
 func (v *view) page(q Pull, maxBytes int64, page *Page, add func([]byte)) error {
 	rows, err := v.tx.Stmt(v.stmts[selectPage]).Query(q.Owner, q.After, q.Limit)
 	if err != nil {
-		return classify(err)
+		return sqldb.Classify(err)
 	}
 	var envelope sql.RawBytes
 	for page.Bytes <= maxBytes && rows.Next() {
 		if err := rows.Scan(&page.Next, &envelope); err != nil {
-			return errors.Join(classify(err), rows.Close())
+			return errors.Join(sqldb.Classify(err), rows.Close())
 		}
 		add(envelope)
 		page.Events++
 		page.Bytes += int64(len(envelope))
 	}
-	return classify(errors.Join(rows.Err(), rows.Close()))
+	return sqldb.Classify(errors.Join(rows.Err(), rows.Close()))
 }
 
 // Status answers status and usage from counters and the head of an index.
@@ -235,7 +237,7 @@ func (s *Store) blobRow(auth Auth, hash, query string, dest any) error {
 
 // Ping reads one row of a database that is still at its place.
 func (s *Store) Ping() error {
-	if err := s.files.check(); err != nil {
+	if err := s.files.Check(); err != nil {
 		return err
 	}
 	return s.readers.snapshot(func(v *view) error {

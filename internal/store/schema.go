@@ -2,12 +2,11 @@ package store
 
 import (
 	"crypto/rand"
-	"database/sql"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"strconv"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // migrations holds one script for each schema version, the first for an empty
@@ -56,7 +55,6 @@ CREATE TABLE blobs (
 
 // Keys of relay_meta.
 const (
-	metaSchema     = "schema_version"
 	metaStoreID    = "store_id"
 	metaLastSeq    = "last_seq"
 	metaTotalBytes = "total_bytes"
@@ -70,62 +68,37 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 
 func isoTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// migrate brings the database to the version of the last of scripts in one
-// transaction, or refuses a newer one.
-func migrate(db *conn, scripts []string, now time.Time) error {
-	if err := db.exec("BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	if err := migrateInside(db, scripts, now); err != nil {
-		return errors.Join(err, db.exec("ROLLBACK"))
-	}
-	return db.exec("COMMIT")
+// tables is the schema made by scripts.
+func tables(scripts []string) sqldb.Schema {
+	return sqldb.Schema{Meta: "relay_meta", Scripts: scripts}
 }
 
-func migrateInside(db *conn, scripts []string, now time.Time) error {
-	version, err := schemaVersion(db)
-	if err != nil {
-		return err
-	}
-	if version > len(scripts) {
-		return fmt.Errorf("%w: version %d, known %d", ErrNewerSchema, version, len(scripts))
-	}
-	for v := version; v < len(scripts); v++ {
-		if err := db.script(scripts[v]); err != nil {
-			return fmt.Errorf("store: migration to %d: %w", v+1, err)
+// migrate brings the database to the version of the last of scripts in one
+// transaction, or refuses a newer one.
+func migrate(db *sqldb.Conn, scripts []string, now time.Time) error {
+	return tables(scripts).Migrate(db, func(from int) error {
+		if from == 0 {
+			if err := seedMeta(db, now); err != nil {
+				return err
+			}
 		}
-	}
-	if version == 0 {
-		if err := seedMeta(db, now); err != nil {
-			return err
-		}
-	}
-	if err := db.setMeta(metaSchema, int64(len(scripts))); err != nil {
-		return err
-	}
-	return adopt(db, now)
+		return adopt(db, now)
+	})
 }
 
 // schemaVersion is 0 for an empty file.
-func schemaVersion(db *conn) (int, error) {
-	tables, err := db.int("SELECT count(*) FROM sqlite_schema WHERE name = 'relay_meta'")
-	if err != nil || tables == 0 {
-		return 0, err
-	}
-	v, err := db.meta(metaSchema)
-	return int(v), err
-}
+func schemaVersion(db *sqldb.Conn) (int, error) { return tables(migrations).Version(db) }
 
-func seedMeta(db *conn, now time.Time) error {
+func seedMeta(db *sqldb.Conn, now time.Time) error {
 	var id [12]byte
 	_, _ = rand.Read(id[:]) // never fails (crypto/rand, Go 1.24)
-	if err := db.exec("INSERT INTO relay_meta (key, value) VALUES (?, ?)", metaStoreID, hex.EncodeToString(id[:])); err != nil {
+	if err := db.Exec("INSERT INTO relay_meta (key, value) VALUES (?, ?)", metaStoreID, hex.EncodeToString(id[:])); err != nil {
 		return err
 	}
 	for key, value := range map[string]int64{
 		metaLastSeq: 0, metaTotalBytes: 0, metaCompacted: now.UnixMilli(),
 	} {
-		if err := db.setMeta(key, value); err != nil {
+		if err := setMeta(db, key, value); err != nil {
 			return err
 		}
 	}
@@ -135,13 +108,13 @@ func seedMeta(db *conn, now time.Time) error {
 // adopt takes over rows that were filled in from another relay (S51): events
 // without any epoch. Their numbers are kept under one epoch, so cursors of the
 // old relay stay valid, and all counters are taken anew.
-func adopt(db *conn, now time.Time) error {
-	n, err := db.int(`SELECT EXISTS (SELECT 1 FROM events)
+func adopt(db *sqldb.Conn, now time.Time) error {
+	n, err := db.Int(`SELECT EXISTS (SELECT 1 FROM events)
 		AND NOT EXISTS (SELECT 1 FROM seq_epochs)`)
 	if err != nil || n == 0 {
 		return err
 	}
-	if err := db.exec(`INSERT INTO seq_epochs (start, last, opened_at)
+	if err := db.Exec(`INSERT INTO seq_epochs (start, last, opened_at)
 		SELECT 1, max(seq), ? FROM events`, isoTime(now)); err != nil {
 		return err
 	}
@@ -157,30 +130,19 @@ func adopt(db *conn, now time.Time) error {
 		`UPDATE relay_meta SET value = (SELECT coalesce(sum(stored_bytes), 0) FROM owners)
 			WHERE key = 'total_bytes'`,
 	} {
-		if err := db.exec(query); err != nil {
+		if err := db.Exec(query); err != nil {
 			return fmt.Errorf("store: taking over: %w", err)
 		}
 	}
 	return nil
 }
 
-// meta reads a number of relay_meta. Text is accepted: an import may write it.
-func (c *conn) meta(key string) (int64, error) {
-	var text string
-	err := c.row("SELECT CAST(value AS TEXT) FROM relay_meta WHERE key = ?", []any{key}, &text)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("store: relay_meta %s: %w", key, err)
-	}
-	return n, nil
+// meta reads a number of relay_meta, 0 if it is not there.
+func meta(db *sqldb.Conn, key string) (int64, error) {
+	n, _, err := tables(migrations).Number(db, key)
+	return n, err
 }
 
-func (c *conn) setMeta(key string, value int64) error {
-	return c.exec("INSERT INTO relay_meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", key, value)
+func setMeta(db *sqldb.Conn, key string, value int64) error {
+	return tables(migrations).SetNumber(db, key, value)
 }

@@ -3,21 +3,23 @@ package store
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // outside runs statements on a closed database.
 func outside(t testing.TB, path string, queries ...string) {
 	t.Helper()
-	db, err := openConn(source(path, DefaultBusyTimeout))
+	db, err := sqldb.Open(sqldb.Source(path, DefaultBusyTimeout))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range queries {
-		if err := db.exec(q); err != nil {
+		if err := db.Exec(q); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := db.close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -45,11 +47,11 @@ func TestMigration(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db, err := openConn(source(path, DefaultBusyTimeout))
+	db, err := sqldb.Open(sqldb.Source(path, DefaultBusyTimeout))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.close()
+	defer db.Close()
 	add := "ALTER TABLE owners ADD COLUMN more INTEGER; UPDATE owners SET more = 7;"
 	next := append([]string{migrations[0]}, add, "SELECT nothing FROM nowhere")
 	if err := migrate(db, next, newClock().now()); err == nil {
@@ -63,7 +65,7 @@ func TestMigration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := db.int("SELECT more FROM owners"); n != 7 || err != nil {
+	if n, err := db.Int("SELECT more FROM owners"); n != 7 || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}
 }
@@ -101,7 +103,7 @@ func TestPragmas(t *testing.T) {
 	err := <-script(t, s, func(w *writer) error {
 		for name, value := range want {
 			var got string
-			if err := w.db.conn.QueryRowContext(t.Context(), "PRAGMA "+name).Scan(&got); err != nil {
+			if err := w.db.SQL().QueryRowContext(t.Context(), "PRAGMA "+name).Scan(&got); err != nil {
 				return err
 			}
 			if got != value {

@@ -66,7 +66,7 @@ func (w *writer) next() (int64, error) {
 func (w *writer) take(n int64) error {
 	c := &w.cur
 	if c.epoch == 0 {
-		if err := w.db.exec("INSERT INTO seq_epochs (start, last, opened_at) VALUES (?, ?, ?)", n, n, w.stamp); err != nil {
+		if err := w.db.Exec("INSERT INTO seq_epochs (start, last, opened_at) VALUES (?, ?, ?)", n, n, w.stamp); err != nil {
 			return err
 		}
 		c.epoch = n
@@ -89,5 +89,5 @@ func (w *writer) saveEpoch() error {
 	if w.cur.epoch == 0 {
 		return nil
 	}
-	return w.db.exec("UPDATE seq_epochs SET last = ? WHERE start = ?", w.cur.last, w.cur.epoch)
+	return w.db.Exec("UPDATE seq_epochs SET last = ? WHERE start = ?", w.cur.last, w.cur.epoch)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // counts are the sources of Stats. All are atomic; the writer adds, anyone
@@ -61,7 +63,7 @@ func (c *counts) failure(err error) {
 		c.busy.Add(1)
 	case errors.Is(err, ErrQuota), errors.Is(err, ErrRelayFull):
 		c.full.Add(1)
-	case fromSQLite(err), errors.Is(err, ErrTakenAway):
+	case sqldb.FromSQLite(err), errors.Is(err, ErrTakenAway):
 		c.failed.Add(1)
 	}
 }
@@ -81,6 +83,6 @@ func (s *Store) Stats() Stats {
 		TotalBytes: c.totalBytes.Load(), Owners: c.owners.Load(), LastSeq: c.lastSeq.Load(),
 	}
 	st.QueueCount, st.QueueBytes = s.queue.load()
-	st.WALBytes = sizeOf(s.cfg.Path + "-wal")
+	st.WALBytes = sqldb.Size(s.cfg.Path + "-wal")
 	return st
 }

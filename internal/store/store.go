@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // Store is the database of the sync relay. Any goroutine may call its methods;
@@ -14,9 +16,9 @@ type Store struct {
 	// immutable after construction
 	cfg     Config
 	id      string
-	writer  *conn
+	writer  *sqldb.Conn
 	readers *readers
-	files   *whereabouts
+	files   *sqldb.Whereabouts
 	queue   *queue
 	done    chan struct{} // closed when the writer has ended
 	stop    chan struct{} // closed by Close
@@ -35,7 +37,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := openConn(source(cfg.Path, cfg.BusyTimeout,
+	db, err := sqldb.Open(sqldb.Source(cfg.Path, cfg.BusyTimeout,
 		"journal_mode(WAL)", "synchronous("+cfg.Synchronous+")", "foreign_keys(ON)",
 		"wal_autocheckpoint("+strconv.Itoa(autoCheckpointPages)+")",
 		"journal_size_limit("+strconv.Itoa(walKeepBytes)+")",
@@ -49,16 +51,16 @@ func Open(cfg Config) (*Store, error) {
 	}
 	w, lastRun, err := s.prepare()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("store: opening %s: %w", cfg.Path, err), db.close())
+		return nil, errors.Join(fmt.Errorf("store: opening %s: %w", cfg.Path, err), db.Close())
 	}
-	s.readers, err = openReaders(source(cfg.Path, cfg.BusyTimeout,
+	s.readers, err = openReaders(sqldb.Source(cfg.Path, cfg.BusyTimeout,
 		"query_only(ON)", "cache_size(-4096)", "temp_store(MEMORY)"), cfg.Readers)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("store: opening %s to read: %w", cfg.Path, err), db.close())
+		return nil, errors.Join(fmt.Errorf("store: opening %s to read: %w", cfg.Path, err), db.Close())
 	}
-	s.files, err = whereaboutsOf(cfg.Path)
+	s.files, err = sqldb.WhereaboutsOf(cfg.Path)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("store: opening %s: %w", cfg.Path, err), s.readers.close(), db.close())
+		return nil, errors.Join(fmt.Errorf("store: opening %s: %w", cfg.Path, err), s.readers.close(), db.Close())
 	}
 	go w.run()
 	s.ended.Go(func() { s.maintain(lastRun) })
@@ -79,11 +81,11 @@ func (s *Store) prepare() (w *writer, lastRun time.Time, err error) {
 	if err := w.load(); err != nil {
 		return nil, lastRun, err
 	}
-	ran, err := s.writer.meta(metaCompacted)
+	ran, err := meta(s.writer, metaCompacted)
 	if err != nil {
 		return nil, lastRun, err
 	}
-	err = s.writer.row("SELECT value FROM relay_meta WHERE key = ?", []any{metaStoreID}, &s.id)
+	err = s.writer.Row("SELECT value FROM relay_meta WHERE key = ?", []any{metaStoreID}, &s.id)
 	if err != nil {
 		return nil, lastRun, err
 	}
@@ -134,7 +136,7 @@ func (s *Store) Close() error {
 		<-s.done
 		s.ended.Wait()
 		// The writing connection closes last: it cleans the write-ahead log up.
-		s.closed = errors.Join(s.readers.close(), s.writer.close())
+		s.closed = errors.Join(s.readers.close(), s.writer.Close())
 	})
 	return s.closed
 }

@@ -80,7 +80,7 @@ func (r *streamsRequest) batch(w *writer, s *streamsState) (int64, error) {
 	if err != nil || n == 0 {
 		return n, err
 	}
-	left, err := w.db.int(`SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_stream
+	left, err := w.db.Int(`SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_stream
 		WHERE owner_id = ? AND stream_id = ?)`, r.auth.Owner, stream)
 	if err != nil {
 		return 0, err
@@ -88,14 +88,14 @@ func (r *streamsRequest) batch(w *writer, s *streamsState) (int64, error) {
 	s.DeletedEvents += n
 	s.ReclaimedBytes += size
 	w.cur.total -= size
-	return n, w.db.exec(`UPDATE owners SET stored_bytes = stored_bytes - ?,
+	return n, w.db.Exec(`UPDATE owners SET stored_bytes = stored_bytes - ?,
 		event_count = event_count - ?, stream_count = stream_count - ? WHERE owner_id = ?`,
 		size, n, 1-left, r.auth.Owner)
 }
 
 // deleteEvents runs a DELETE that returns the bytes of each row.
 func (w *writer) deleteEvents(query string, args ...any) (n, size int64, err error) {
-	err = w.db.rows(query, args, func(rows *sql.Rows) error {
+	err = w.db.Rows(query, args, func(rows *sql.Rows) error {
 		var b int64
 		err := rows.Scan(&b)
 		n++

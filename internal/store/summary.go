@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // Epoch is a row of seq_epochs: the numbers Start to Last were issued (S30).
@@ -63,9 +65,9 @@ type Summary struct {
 func (i *Inspector) Summary(owners, epochs int) (s Summary, err error) {
 	err = i.steady(func() error {
 		s = Summary{Path: i.path, SchemaVersion: i.version, KnownVersion: len(migrations)}
-		err := i.db.script("BEGIN")
+		err := i.db.Script("BEGIN")
 		if err == nil {
-			err = errors.Join(i.summarize(&s, owners, epochs), i.db.script("ROLLBACK"))
+			err = errors.Join(i.summarize(&s, owners, epochs), i.db.Script("ROLLBACK"))
 		}
 		return i.verify(err)
 	})
@@ -73,7 +75,7 @@ func (i *Inspector) Summary(owners, epochs int) (s Summary, err error) {
 }
 
 func (i *Inspector) summarize(s *Summary, owners, epochs int) error {
-	err := i.db.row("SELECT value FROM relay_meta WHERE key = ?", []any{metaStoreID}, &s.StoreID)
+	err := i.db.Row("SELECT value FROM relay_meta WHERE key = ?", []any{metaStoreID}, &s.StoreID)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -82,21 +84,21 @@ func (i *Inspector) summarize(s *Summary, owners, epochs int) error {
 		to   *int64
 		read func() (int64, error)
 	}{
-		{&s.LastSeq, func() (int64, error) { return i.db.meta(metaLastSeq) }},
-		{&s.TotalBytes, func() (int64, error) { return i.db.meta(metaTotalBytes) }},
-		{&compacted, func() (int64, error) { return i.db.meta(metaCompacted) }},
-		{&s.EpochCount, func() (int64, error) { return i.db.int("SELECT count(*) FROM seq_epochs") }},
-		{&pages, func() (int64, error) { return i.db.int("PRAGMA page_size") }},
-		{&free, func() (int64, error) { return i.db.int("PRAGMA freelist_count") }},
+		{&s.LastSeq, func() (int64, error) { return meta(i.db, metaLastSeq) }},
+		{&s.TotalBytes, func() (int64, error) { return meta(i.db, metaTotalBytes) }},
+		{&compacted, func() (int64, error) { return meta(i.db, metaCompacted) }},
+		{&s.EpochCount, func() (int64, error) { return i.db.Int("SELECT count(*) FROM seq_epochs") }},
+		{&pages, func() (int64, error) { return i.db.Int("PRAGMA page_size") }},
+		{&free, func() (int64, error) { return i.db.Int("PRAGMA freelist_count") }},
 	} {
 		if *f.to, err = f.read(); err != nil {
 			return err
 		}
 	}
 	s.CompactedAt = isoTime(time.UnixMilli(compacted))
-	s.FileBytes, s.WALBytes, s.FreeBytes = sizeOf(i.path), sizeOf(i.path+"-wal"), free*pages
+	s.FileBytes, s.WALBytes, s.FreeBytes = sqldb.Size(i.path), sqldb.Size(i.path+"-wal"), free*pages
 	s.Epochs = make([]Epoch, 0, min(epochs, 16))
-	err = i.db.rows("SELECT start, last, opened_at FROM seq_epochs ORDER BY start DESC LIMIT ?", []any{epochs}, func(r *sql.Rows) error {
+	err = i.db.Rows("SELECT start, last, opened_at FROM seq_epochs ORDER BY start DESC LIMIT ?", []any{epochs}, func(r *sql.Rows) error {
 		var e Epoch
 		err := r.Scan(&e.Start, &e.Last, &e.OpenedAt)
 		s.Epochs = append(s.Epochs, e)
@@ -109,13 +111,13 @@ func (i *Inspector) summarize(s *Summary, owners, epochs int) error {
 }
 
 func (i *Inspector) summarizeOwners(s *Summary, owners int) error {
-	err := i.db.row(`SELECT count(*) - count(closed_at), count(closed_at), coalesce(sum(event_count), 0),
+	err := i.db.Row(`SELECT count(*) - count(closed_at), count(closed_at), coalesce(sum(event_count), 0),
 		coalesce(sum(stream_count), 0), coalesce(sum(blob_count), 0), coalesce(sum(stored_bytes), 0) FROM owners`,
 		nil, &s.Open, &s.Closed, &s.Events, &s.Streams, &s.Blobs, &s.StoredBytes)
 	if err != nil || owners == 0 {
 		return err
 	}
-	return i.db.rows(`SELECT owner_id, stored_bytes, event_count, stream_count, blob_count, created_at,
+	return i.db.Rows(`SELECT owner_id, stored_bytes, event_count, stream_count, blob_count, created_at,
 		coalesce(closed_at, '') FROM owners ORDER BY stored_bytes DESC, owner_id LIMIT ?`, []any{owners},
 		func(r *sql.Rows) error {
 			var o OwnerSummary

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/store/sqldb"
 )
 
 // Bounds of one group, beside groupTime, and of one slice, which are S38's.
@@ -28,7 +30,7 @@ const (
 // writer owns the writing connection. Its fields belong to its goroutine.
 type writer struct {
 	s       *Store
-	db      *conn
+	db      *sqldb.Conn
 	queue   *queue
 	started time.Time
 
@@ -130,7 +132,7 @@ func (w *writer) runGroup() {
 		o := outcome{r: r}
 		o.more, o.err = w.apply(r)
 		w.group = append(w.group, o)
-		if fromSQLite(o.err) {
+		if sqldb.FromSQLite(o.err) {
 			w.rollback()
 			w.eachAlone()
 			return
@@ -194,7 +196,7 @@ func (w *writer) alone(r request) {
 		return
 	}
 	o.more, o.err = w.apply(r)
-	if fromSQLite(o.err) {
+	if sqldb.FromSQLite(o.err) {
 		w.rollback()
 	} else if err := w.commit(1); err != nil {
 		w.rollback()
@@ -206,21 +208,21 @@ func (w *writer) alone(r request) {
 // apply runs r inside a savepoint (S21); a failure leaves no trace.
 func (w *writer) apply(r request) (more bool, err error) {
 	before, pages := w.cur, w.pages
-	if err := w.db.exec("SAVEPOINT request"); err != nil {
+	if err := w.db.Exec("SAVEPOINT request"); err != nil {
 		return false, err
 	}
 	more, err = guarded(r, w)
 	if err == nil {
-		return more, w.db.exec("RELEASE request")
+		return more, w.db.Exec("RELEASE request")
 	}
-	if fromSQLite(err) {
+	if sqldb.FromSQLite(err) {
 		return false, err
 	}
 	w.cur, w.pages = before, pages
-	if undo := w.db.exec("ROLLBACK TO request"); undo != nil {
+	if undo := w.db.Exec("ROLLBACK TO request"); undo != nil {
 		return false, errors.Join(err, undo)
 	}
-	return false, errors.Join(err, w.db.exec("RELEASE request"))
+	return false, errors.Join(err, w.db.Exec("RELEASE request"))
 }
 
 // guarded turns a panic of a request, such as of the sequence it reads, into
@@ -235,14 +237,14 @@ func guarded(r request, w *writer) (more bool, err error) {
 }
 
 func (w *writer) begin() error {
-	if err := w.s.files.check(); err != nil {
+	if err := w.s.files.Check(); err != nil {
 		return err
 	}
-	err := w.db.exec("BEGIN IMMEDIATE")
+	err := w.db.Exec("BEGIN IMMEDIATE")
 	if err != nil && !errors.Is(err, ErrBusy) {
 		// A transaction that a failed rollback left open would be in the way.
 		w.rollback()
-		err = w.db.exec("BEGIN IMMEDIATE")
+		err = w.db.Exec("BEGIN IMMEDIATE")
 	}
 	if err == nil {
 		if err = w.refresh(); err != nil {
@@ -256,7 +258,7 @@ func (w *writer) begin() error {
 // refresh reads the counters again when another process has written since the
 // last transaction: an operator's shell, or a second relay by mistake.
 func (w *writer) refresh() error {
-	version, err := w.db.int("PRAGMA data_version")
+	version, err := w.db.Int("PRAGMA data_version")
 	if err != nil || version == w.dataVersion {
 		return err
 	}
@@ -279,7 +281,7 @@ func (w *writer) load() error {
 		{&c.total, "SELECT CAST(value AS INTEGER) FROM relay_meta WHERE key = 'total_bytes'"},
 		{&c.owners, "SELECT count(*) FROM owners"},
 	} {
-		n, err := w.db.int(f.query)
+		n, err := w.db.Int(f.query)
 		if err != nil {
 			return err
 		}
@@ -298,17 +300,17 @@ func (w *writer) commit(requests int) error {
 		if err := w.saveEpoch(); err != nil {
 			return err
 		}
-		if err := w.db.setMeta(metaLastSeq, w.cur.last); err != nil {
+		if err := setMeta(w.db, metaLastSeq, w.cur.last); err != nil {
 			return err
 		}
 	}
 	if w.cur.total != w.saved.total {
-		if err := w.db.setMeta(metaTotalBytes, w.cur.total); err != nil {
+		if err := setMeta(w.db, metaTotalBytes, w.cur.total); err != nil {
 			return err
 		}
 	}
 	began := time.Now()
-	if err := w.db.exec("COMMIT"); err != nil {
+	if err := w.db.Exec("COMMIT"); err != nil {
 		return err
 	}
 	w.lastCommit = time.Since(began)
@@ -321,7 +323,7 @@ func (w *writer) commit(requests int) error {
 
 // rollback ends the transaction, which SQLite may have ended itself.
 func (w *writer) rollback() {
-	_ = w.db.exec("ROLLBACK") // "no transaction is active" is the good case
+	_ = w.db.Exec("ROLLBACK") // "no transaction is active" is the good case
 	w.cur = w.saved
 }
 
@@ -374,6 +376,6 @@ func (w *writer) checkpoint() {
 // they are, safe; the next one tries again.
 func (w *writer) moveLog() (pages int64) {
 	var busy, moved int64
-	_ = w.db.row("PRAGMA wal_checkpoint(PASSIVE)", nil, &busy, &pages, &moved)
+	_ = w.db.Row("PRAGMA wal_checkpoint(PASSIVE)", nil, &busy, &pages, &moved)
 	return pages
 }
