@@ -1,0 +1,5 @@
+//go:build !race
+
+package firehosestore
+
+const raceEnabled = false
