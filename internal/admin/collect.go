@@ -17,7 +17,8 @@ const (
 	otherReason = "other"
 )
 
-// The label names. Both have values that the relay chooses.
+// The label names. They have values that the relay chooses; hosts are named by
+// the operator.
 var (
 	labelLoop   = []string{"loop"}
 	labelReason = []string{"reason"}
@@ -48,6 +49,9 @@ func metricsOf(s *Snapshot) scrape {
 	if s.Sync != nil {
 		out = addScalars(out, syncScalars, s.Sync, nil)
 		out = addReasons(out, syncReasons, s.Sync)
+	}
+	if s.Firehose != nil {
+		out = addFirehose(out, s.Firehose)
 	}
 	for i := range s.Loops {
 		l := &s.Loops[i]

@@ -69,6 +69,14 @@ func fullSnapshot() *Snapshot {
 			Waiting: 315, SpoolBytes: 316, LentBytes: 323, QueuedWrites: 317, QueuedBytes: 318, WALBytes: 319,
 			StoredBytes: 320, Owners: 321, LastSeq: 322,
 		},
+		Firehose: &FirehoseStats{
+			Connected: 401, TooSlow: 402, Future: 403, Outdated: 404, Stalled: 405, Unanswered: 406, Published: 407,
+			Refused:   map[string]int64{"cursor": 9, "not-listening": 10},
+			Consumers: 408, HeldFrames: 409, HeldBytes: 410, HeldCommits: 411, LastSeq: 412, OutdatedSeq: 413,
+			Frames: 414, Sequenced: 415, Dropped: map[string]int64{"old_rev": 11}, Misfits: map[string]int64{"since": 12},
+			Failures: map[string]int64{"lost": 13}, PublishFailures: 416, StateWrites: 417, StateFailures: 418,
+			Hosts: []FirehoseHost{{"a.example", true, 419}, {"localhost:2583", false, -1}},
+		},
 		Slowest: []Consumer{
 			{Remote: "192.0.2.1:1000", Kind: "sse", Filters: []string{"type=quick"}, QueuedBytes: 1, Age: time.Minute},
 			{

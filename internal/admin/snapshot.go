@@ -83,6 +83,8 @@ type Snapshot struct {
 
 	// Sync has the numbers of the sync relay, nil when it is off.
 	Sync *SyncStats
+	// Firehose has the numbers of the atproto firehose, nil when it is off.
+	Firehose *FirehoseStats
 
 	// Slowest are the consumers that owe most to their readers, in any order.
 	// A source bounds them; at most 100 are shown.
