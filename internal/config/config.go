@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/limit"
+	"github.com/sluice-relay/sluice/internal/proto/firehose"
 	"github.com/sluice-relay/sluice/internal/proto/sync"
 )
 
@@ -78,6 +79,11 @@ type Config struct {
 	Sync           sync.Config
 	SyncAdminToken Secret
 
+	// Firehose has the settings of the atproto firehose, but for its tokens:
+	// unset, there are no routes that want them (F52, F70).
+	Firehose                                 firehose.Settings
+	FirehosePublishToken, FirehoseAdminToken Secret
+
 	// Admin is the host:port of the admin listener, "" for none.
 	Admin string
 	// Drain is the time over which a stop spreads the closes, 0 to 10 minutes;
@@ -141,6 +147,7 @@ func FromEnv(lookup func(string) (string, bool)) (Config, error) {
 	c.Surfaces, c.Named = r.surfaces(EnvSurfaces)
 	c.Data = cmp.Or(r.path(EnvData), defaultData)
 	c.Sync, c.SyncAdminToken = r.sync()
+	c.Firehose, c.FirehosePublishToken, c.FirehoseAdminToken = r.firehose()
 	c.Origins, c.AnyOrigin = r.origins(EnvOrigins)
 	c.MaxFrom = r.number(EnvMaxFrom, c.MaxSessions, 0, math.MaxInt)
 	c.IngestBurst = r.number(EnvIngestBurst, 2*c.IngestRate, 0, limit.MaxBurst)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/limit"
+	"github.com/sluice-relay/sluice/internal/proto/firehose"
 	"github.com/sluice-relay/sluice/internal/proto/sync"
 )
 
@@ -42,9 +43,10 @@ func mustRead(t *testing.T, pairs ...string) Config {
 // R10: the defaults of the contract.
 func TestDefaults(t *testing.T) {
 	want := Config{
-		Surfaces:       []string{"aep", "sync"},
+		Surfaces:       []string{"aep", "sync", "firehose"},
 		Data:           "sluice-data",
 		Sync:           sync.DefaultConfig(),
+		Firehose:       firehose.DefaultSettings(),
 		Port:           8787,
 		BufferEvents:   10_000,
 		BufferBytes:    1 << 30,
@@ -80,12 +82,21 @@ func TestEveryVariableIsRead(t *testing.T) {
 		"SLUICE_LOG_FORMAT=JSON", "SLUICE_LOG_LEVEL=Warn", "AEP_TOKEN_FILE=/run/tokens", "SLUICE_ADMIN=[::1]:9",
 		"SLUICE_MAX_CONNS_PER_IP=6", "SLUICE_INGEST_RATE=10", "SLUICE_INGEST_BURST=11", "SLUICE_DRAIN=12s",
 		"SLUICE_TRUSTED_PROXIES=10.1.2.3/8,::1", "SLUICE_ACCESS_LOG=On", "SLUICE_SEND_BUFFER=16384", "GOGC=13",
-		"GOMEMLIMIT=14KiB", "SLUICE_PROFILE=edge", "SLUICE_SURFACES= Sync ,aep,sync", "SLUICE_DATA=/srv/data",
+		"GOMEMLIMIT=14KiB", "SLUICE_PROFILE=edge", "SLUICE_SURFACES= Sync ,aep,sync,Firehose", "SLUICE_DATA=/srv/data",
 		"MAX_OWNER_BYTES=1", "MAX_EVENTS_PER_PUSH=2", "MAX_EVENT_BYTES=3", "MAX_BLOB_BYTES=4", "MAX_EVENTS_PER_PULL=6",
 		"DEFAULT_EVENTS_PER_PULL=5", "MAX_PULL_BYTES=7", "MAX_STREAMS_PER_COMPACT=8", "MAX_TOTAL_BYTES=9", "MAX_OWNERS=10",
 		"WRITES_DISABLED=1", "COMPACTION_INTERVAL_MS=11", "SYNC_BASE_PATHS=/v2, /b", "SEQ_FLOOR=Clock",
 		"SQLITE_SYNCHRONOUS=normal", "SYNC_ADMIN_TOKEN=adm1n",
+		"FIREHOSE_REPLAY_FRAMES=1", "FIREHOSE_REPLAY_BYTES=2", "FIREHOSE_SYNC_INTERVAL_MS=3", "FIREHOSE_SEQ_FLOOR=4",
+		"FIREHOSE_SEQ_RESERVE=5", "FIREHOSE_MAX_CONSUMERS=6", "FIREHOSE_WRITE_TIMEOUT_MS=7", "FIREHOSE_PING_MS=8",
+		"FIREHOSE_MAX_FRAME_BYTES=1024", "FIREHOSE_SERVER_HEADER=x", "FIREHOSE_PUBLISH_TOKEN=p",
+		"FIREHOSE_UPSTREAMS=a.example, ws://localhost:2583", "FIREHOSE_CURSOR_PERSIST_MS=9", "FIREHOSE_VERIFY=OFF",
+		"FIREHOSE_ADMIN_TOKEN=a",
 	)
+	if got.FirehosePublishToken.Reveal() != "p" || got.FirehoseAdminToken.Reveal() != "a" {
+		t.Error("a token of the firehose is lost")
+	}
+	got.FirehosePublishToken, got.FirehoseAdminToken = Secret{}, Secret{}
 	if got.SyncAdminToken.Reveal() != "adm1n" {
 		t.Error("SYNC_ADMIN_TOKEN lost")
 	}
@@ -101,12 +112,18 @@ func TestEveryVariableIsRead(t *testing.T) {
 		MaxConnsPerIP: 6, IngestRate: 10, IngestBurst: 11, Drain: 12 * time.Second,
 		TrustedProxies: []string{"10.0.0.0/8", "::1"}, AccessLog: true, SendBufferBytes: 16384, GCPercent: 13,
 		MemoryLimitBytes: 14 << 10, Profile: "edge",
-		Surfaces: []string{"aep", "sync"}, Named: true, Data: "/srv/data",
+		Surfaces: []string{"aep", "sync", "firehose"}, Named: true, Data: "/srv/data",
 		Sync: sync.Config{
 			MaxOwnerBytes: 1, MaxEventsPerPush: 2, MaxEventBytes: 3, MaxBlobBytes: 4, MaxEventsPerPull: 6,
 			DefaultEventsPerPull: 5, MaxPullBytes: 7, MaxStreamsPerCompact: 8, MaxTotalBytes: 9, MaxOwners: 10,
 			WritesDisabled: true, CompactionInterval: 11 * time.Millisecond, BasePaths: []string{"/v2", "/b"},
 			SeqFloor: "clock", Synchronous: "NORMAL",
+		},
+		Firehose: firehose.Settings{
+			ReplayFrames: 1, ReplayBytes: 2, SyncInterval: 3 * time.Millisecond, FloorMode: firehose.FloorNumber, Floor: 4,
+			Reserve: 5, MaxConsumers: 6, WriteTimeout: 7 * time.Millisecond, PingInterval: 8 * time.Millisecond,
+			MaxFrameBytes: 1024, Server: "x", Upstreams: []string{"a.example", "ws://localhost:2583"},
+			PersistInterval: 9 * time.Millisecond, Verify: "off",
 		},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -305,7 +322,7 @@ func TestListenAddrs(t *testing.T) {
 // The tables of the README, and of a surface's own page, are those people read.
 func TestDocumentsNameEveryVariable(t *testing.T) {
 	lines := map[string][]string{}
-	for _, page := range []string{"README.md", "docs/sync.md"} {
+	for _, page := range []string{"README.md", "docs/sync.md", "docs/firehose.md"} {
 		text, err := os.ReadFile("../../" + page)
 		if err != nil {
 			t.Fatal(err)
@@ -314,8 +331,11 @@ func TestDocumentsNameEveryVariable(t *testing.T) {
 	}
 	for _, v := range Variables() {
 		page := "README.md"
-		if strings.HasPrefix(v.Usage, "sync: ") {
+		switch {
+		case strings.HasPrefix(v.Usage, "sync: "):
 			page = "docs/sync.md"
+		case strings.HasPrefix(v.Usage, "firehose: "):
+			page = "docs/firehose.md"
 		}
 		row := "| `" + v.Env + "` | "
 		if v.Default[0] >= '0' && v.Default[0] <= '9' {
@@ -338,7 +358,9 @@ func TestVariablesMatchValues(t *testing.T) {
 		if c := v.Default[0]; c >= '0' && c <= '9' && values[i] != v.Default {
 			t.Errorf("%s: default is said to be %s and is %s", v.Env, v.Default, values[i])
 		}
-		flagless := v.Env == EnvToken || v.Env == EnvSyncAdmin || v.Env == EnvGCPercent || v.Env == EnvMemoryLimit
+		flagless := slices.Contains([]string{
+			EnvToken, EnvSyncAdmin, EnvPublishToken, EnvFirehoseAdmin, EnvGCPercent, EnvMemoryLimit,
+		}, v.Env)
 		if (v.Flag == "") != flagless {
 			t.Errorf("%s: flag %q; secrets and Go's own have none, all others have one", v.Env, v.Flag)
 		}

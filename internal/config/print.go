@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -89,7 +90,7 @@ func (c Config) values() []string {
 		map[bool]string{false: "off", true: "on"}[c.AccessLog],
 		orOff(c.GCPercent, GCOff),
 		orOff(c.MemoryLimitBytes, NoMemoryLimit),
-	}, c.syncValues()...)
+	}, slices.Concat(c.syncValues(), c.firehoseValues())...)
 }
 
 // orOff returns n in decimal, or off for the number that stands for none.

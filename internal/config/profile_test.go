@@ -91,7 +91,8 @@ func TestEveryPresetIsValid(t *testing.T) {
 			// What is printed is what a relay without the preset would need.
 			lines := strings.Split(strings.TrimSuffix(c.String(), "\n"), "\n")
 			again := mustRead(t, slices.DeleteFunc(lines, func(line string) bool {
-				return strings.HasPrefix(line, EnvProfile+"=") || strings.HasPrefix(line, EnvToken+"=") || strings.HasPrefix(line, EnvSyncAdmin+"=")
+				name, value, _ := strings.Cut(line, "=")
+				return name == EnvProfile || value == Secret{}.String()
 			})...)
 			for _, v := range Variables() {
 				if v.Env != EnvProfile && valueOf(again, v.Env) != valueOf(c, v.Env) {

@@ -13,12 +13,13 @@ import (
 
 // Names of the surfaces, as SLUICE_SURFACES has them.
 const (
-	SurfaceAEP  = "aep"
-	SurfaceSync = "sync"
+	SurfaceAEP      = "aep"
+	SurfaceSync     = "sync"
+	SurfaceFirehose = "firehose"
 )
 
 // surfaces are all that there are, in the order in which they are printed.
-var surfaces = []string{SurfaceAEP, SurfaceSync}
+var surfaces = []string{SurfaceAEP, SurfaceSync, SurfaceFirehose}
 
 // defaultData is the data directory unless one is named.
 const defaultData = "sluice-data"

@@ -59,6 +59,25 @@ const (
 	EnvSyncAdmin        = "SYNC_ADMIN_TOKEN" // the name of the variable, not a token
 )
 
+// Names of the firehose's variables, as its contract defines them (section 1).
+const (
+	EnvReplayFrames  = "FIREHOSE_REPLAY_FRAMES"
+	EnvReplayBytes   = "FIREHOSE_REPLAY_BYTES"
+	EnvSyncInterval  = "FIREHOSE_SYNC_INTERVAL_MS"
+	EnvFirehoseFloor = "FIREHOSE_SEQ_FLOOR"
+	EnvSeqReserve    = "FIREHOSE_SEQ_RESERVE"
+	EnvMaxConsumers  = "FIREHOSE_MAX_CONSUMERS"
+	EnvWriteTimeout  = "FIREHOSE_WRITE_TIMEOUT_MS"
+	EnvPing          = "FIREHOSE_PING_MS"
+	EnvMaxFrameBytes = "FIREHOSE_MAX_FRAME_BYTES"
+	EnvServerHeader  = "FIREHOSE_SERVER_HEADER"
+	EnvPublishToken  = "FIREHOSE_PUBLISH_TOKEN" // the name of the variable, not a token
+	EnvUpstreams     = "FIREHOSE_UPSTREAMS"
+	EnvCursorPersist = "FIREHOSE_CURSOR_PERSIST_MS"
+	EnvVerify        = "FIREHOSE_VERIFY"
+	EnvFirehoseAdmin = "FIREHOSE_ADMIN_TOKEN" // the name of the variable, not a token
+)
+
 // Variable describes one setting for help texts and documents.
 type Variable struct {
 	Env     string // name in the environment
@@ -115,5 +134,20 @@ func Variables() []Variable {
 		{EnvSeqFloor, "seq-floor", "auto", "sync: auto, clock, or the least number of an event"},
 		{EnvSynchronous, "sqlite-synchronous", "FULL", "sync: OFF, NORMAL, FULL or EXTRA; below FULL a power cut loses acknowledged events"},
 		{EnvSyncAdmin, "", "none", "sync: bearer token of POST /v1/admin/compact; without one there is no such route"},
+		{EnvReplayFrames, "firehose-replay-frames", "65536", "firehose: frames held for consumers that come back"},
+		{EnvReplayBytes, "firehose-replay-bytes", "134217728", "firehose: bytes of these; twice as much may be in use"},
+		{EnvSyncInterval, "firehose-sync-interval-ms", "100", "firehose: milliseconds that a commit of a producer in the same program may be held"},
+		{EnvFirehoseFloor, "firehose-seq-floor", "auto", "firehose: auto, clock, or the least number of a frame"},
+		{EnvSeqReserve, "firehose-seq-reserve", "65536", "firehose: numbers reserved with one durable write"},
+		{EnvMaxConsumers, "firehose-max-consumers", "1000", "firehose: consumers connected at once"},
+		{EnvWriteTimeout, "firehose-write-timeout-ms", "30000", "firehose: milliseconds that a consumer may take nothing of what it is owed"},
+		{EnvPing, "firehose-ping-ms", "30000", "firehose: milliseconds without a write before a ping"},
+		{EnvMaxFrameBytes, "firehose-max-frame-bytes", "5000000", "firehose: bytes of one frame, in and out"},
+		{EnvServerHeader, "firehose-server-header", "by mode", "firehose: value of the Server header field"},
+		{EnvPublishToken, "", "none", "firehose: bearer token of POST /firehose/publish; without one there is no such route"},
+		{EnvUpstreams, "firehose-upstreams", "none", "firehose: comma list of the hosts that are followed: host, wss://host or ws://localhost:port"},
+		{EnvCursorPersist, "firehose-cursor-persist-ms", "4000", "firehose: milliseconds between two writes of the cursors at these hosts"},
+		{EnvVerify, "firehose-verify", "structure", "firehose: structure or off, how frames of these hosts are checked"},
+		{EnvFirehoseAdmin, "", "none", "firehose: bearer token of /admin/firehose; without one there are no such routes"},
 	}
 }
