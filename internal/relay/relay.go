@@ -57,6 +57,7 @@ type Relay struct {
 	// sync and syncStore are nil when the surface is off.
 	sync      *sync.Surface
 	syncStore *store.Lazy
+	firehose  *firehoseParts // nil when the surface is off
 	auth      *auth.Auth
 	events    *stream.Log
 	buffers   *session.Buffers
@@ -129,8 +130,11 @@ func New(cfg config.Config, log *slog.Logger, version string) (*Relay, error) {
 	if err := r.openSync(version); err != nil {
 		return nil, err
 	}
-	if err := r.bind(); err != nil {
+	if err := r.openFirehose(); err != nil {
 		return nil, errors.Join(err, r.closeSync())
+	}
+	if err := r.bind(); err != nil {
+		return nil, errors.Join(err, r.closeSync(), r.closeFirehose())
 	}
 	return r, nil
 }
@@ -179,14 +183,12 @@ func bootID() string {
 func (r *Relay) makeWorkers() {
 	shared := serve.Config{
 		Handler:   r.handler(),
+		Refusals:  r.refusals,
 		Budget:    r.budget,
 		Jobs:      r.jobs,
 		Log:       r.log,
 		Gate:      r.gate,
 		AccessLog: r.cfg.AccessLog,
-	}
-	if r.sync != nil {
-		shared.Refusals = r.sync.Refusals
 	}
 	for _, l := range r.server.Loops() {
 		set := fanout.NewSet(l, r.events, r.buffers, fanout.Limits{})
@@ -195,6 +197,9 @@ func (r *Relay) makeWorkers() {
 	r.surface.Attach(r.workers)
 	if r.sync != nil {
 		r.sync.Attach(r.syncStore, r.workers)
+	}
+	if r.firehose != nil {
+		r.firehose.surface.Attach(r.workers)
 	}
 }
 
@@ -215,7 +220,7 @@ func (r *Relay) Start() error {
 		close(r.served)
 	}()
 	go r.reclaim()
-	return nil
+	return r.startFirehose()
 }
 
 // Addr returns the first bound address as host:port, :port when every interface

@@ -14,6 +14,9 @@ const (
 	// drainTime is how long after the signal, and after the drain window,
 	// everything has to be closed (R464).
 	drainTime = 5 * time.Second
+	// dropAhead is how long before that the firehose's consumers are cut, which is
+	// an orderly end for them (F48).
+	dropAhead = 300 * time.Millisecond
 	// stopTime is how long the loops themselves may take to end after that.
 	stopTime = 5 * time.Second
 	// drainStep is how often peers are told during a drain window.
@@ -55,7 +58,11 @@ func (r *Relay) shutdown(ctx context.Context) error {
 	left := drainTime - time.Since(began)
 	r.drain(ctx)
 	r.surface.Seal()
+	r.stopFirehose()
 	r.post((*serve.Worker).Shutdown)
+	if f := r.firehose; f != nil {
+		defer time.AfterFunc(left-dropAhead, f.surface.Drop).Stop()
+	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	err := r.awaitDrained(ctx)
@@ -65,7 +72,7 @@ func (r *Relay) shutdown(ctx context.Context) error {
 		err = stopErr
 	}
 	r.jobs.Close()
-	err = errors.Join(err, r.closeSync())
+	err = errors.Join(err, r.closeSync(), r.closeFirehose())
 	if r.admin != nil {
 		err = errors.Join(err, r.admin.Close(stopCtx))
 	}

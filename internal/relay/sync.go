@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/sluice-relay/sluice/codec/http1"
-	"github.com/sluice-relay/sluice/engine/serve"
 	"github.com/sluice-relay/sluice/internal/admin"
 	"github.com/sluice-relay/sluice/internal/config"
 	"github.com/sluice-relay/sluice/internal/proto/sync"
@@ -62,43 +60,6 @@ func (r *Relay) closeSync() error {
 		return nil
 	}
 	return r.syncStore.Close()
-}
-
-// handler returns what serves the requests: the surfaces that own their paths,
-// before the AEP relay, which has all others.
-func (r *Relay) handler() serve.Handler {
-	var rest serve.Handler = noSurface{}
-	if r.cfg.Serves(config.SurfaceAEP) {
-		rest = r.surface
-	}
-	if r.sync == nil {
-		return rest
-	}
-	return &router{sync: r.sync, rest: rest}
-}
-
-// noSurface implements serve.Handler for paths that no surface has.
-type noSurface struct{}
-
-// Serve implements serve.Handler.
-func (noSurface) Serve(x *serve.Exchange) {
-	x.Respond(&http1.Response{Status: 404, KeepAlive: true})
-}
-
-// router implements serve.Handler: a surface's rules hold on its own paths only
-// and are decided before any other's (S2). Immutable.
-type router struct {
-	sync *sync.Surface
-	rest serve.Handler
-}
-
-// Serve implements serve.Handler.
-func (m *router) Serve(x *serve.Exchange) {
-	if m.sync.Owns(x.Head.Path) {
-		m.sync.Serve(x)
-		return
-	}
-	m.rest.Serve(x)
 }
 
 // syncStats gathers the numbers of the sync surface, nil if it is off.
