@@ -8,6 +8,7 @@
 //	sluice validate   check files of events against the rules of the envelope
 //	sluice demo       let made-up agents publish to a relay
 //	sluice doctor     check a running relay
+//	sluice firehose   follow and feed a repository event stream
 //	sluice sync       look after the database of the encrypted sync relay
 //	sluice version    print the version
 //

@@ -139,6 +139,7 @@ func TestEveryFlagMirrorsItsVariable(t *testing.T) {
 		"token-file": tokenFile(t, secret), "admin": "127.0.0.1:7", "drain": "7s", "trusted-proxies": "10.0.0.0/8",
 		"access-log": "on", "profile": "edge", "send-buffer": "65537",
 		"surfaces": "sync", "writes-disabled": "1", "sync-base-paths": "/v2,/b", "sqlite-synchronous": "EXTRA",
+		"firehose-max-frame-bytes": "7777", "firehose-upstreams": "a.example,wss://b.example", "firehose-verify": "off",
 	}
 	env := map[string][]string{"ingest-burst": {"SLUICE_INGEST_RATE=1"}} // what a flag has no effect without
 	for _, v := range config.Variables() {

@@ -60,3 +60,16 @@ func catchSignals(parent context.Context) (ctx context.Context, ctl relay.Contro
 		cancel()
 	}
 }
+
+// untilSignal returns a context that the first SIGINT or SIGTERM ends; from then on
+// a second one ends the process at once, if the output does not take what is left.
+// In the program itself a write to a pipe whose reader is gone is then an error,
+// not the end.
+func (a *app) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.exits {
+		signal.Ignore(syscall.SIGPIPE)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}

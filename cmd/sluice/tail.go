@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
 	"slices"
 	"syscall"
 
@@ -123,14 +122,8 @@ func (a *app) runTail(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	if a.exits {
-		// A write to a pipe whose reader is gone is then an error, not the end.
-		signal.Ignore(syscall.SIGPIPE)
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := a.untilSignal(ctx)
 	defer stop()
-	// A second signal ends at once, if the output does not take what is left.
-	defer context.AfterFunc(ctx, stop)()
 	err = follow.Follow(ctx, o, a.tailSink(cmd))
 	refusal, refused := errors.AsType[*follow.Refusal](err)
 	switch {
