@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -18,10 +17,8 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/faults"
-	// What the program is made of: a result is not taken from the cache when it
-	// has changed.
-	_ "github.com/sluice-relay/sluice/internal/relay"
 	"github.com/sluice-relay/sluice/internal/store"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 var seedFlag = flag.Uint64("syncfaults.seed", 0, "seed of what is random, 0 for a new one")
@@ -33,23 +30,7 @@ const patience = 30 * time.Second
 // program is the real binary, built once.
 var program string
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "syncfaults")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	program = filepath.Join(dir, "sluice")
-	build := exec.Command("go", "build", "-o", program, "../../cmd/sluice")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the program: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testrelay.MainWithProgram(m, &program)) }
 
 // newRand returns a generator whose seed the test logs.
 func newRand(t *testing.T) *rand.Rand {

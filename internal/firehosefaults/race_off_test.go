@@ -1,0 +1,5 @@
+//go:build !race
+
+package firehosefaults
+
+const raceEnabled = false

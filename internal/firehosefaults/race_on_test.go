@@ -1,0 +1,7 @@
+//go:build race
+
+package firehosefaults
+
+// raceEnabled: the program is built without it, and what reads is some ten times
+// slower.
+const raceEnabled = true
