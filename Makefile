@@ -1,5 +1,6 @@
 # Needs Go and make; "make race" also a C compiler, "make benchcmp" also git,
-# "make conformance" also Node. CI calls these targets and nothing else.
+# "make conformance" also Node, "make test-firehose-clients" also Node and npm.
+# CI calls these targets and nothing else.
 
 GO       ?= go
 PKG      ?= ./...
@@ -11,6 +12,9 @@ TIMEOUT  ?= 10m
 
 # How long "make soak" runs.
 SLUICE_SOAK ?= 10m
+
+# How often each test of "make kills" kills.
+SLUICE_KILLS ?= 100
 
 # What the suite runs: "make bench ONLY=fanout-ws-10k-* ROUNDS=5".
 ONLY   ?=
@@ -28,7 +32,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  Variables: PKG=$(PKG) FUZZTIME=$(FUZZTIME) BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT)"
 
@@ -117,10 +121,15 @@ bench: build rivals ## run the benchmark suite beside its rivals (15 minutes)
 bench-sync: build ## measure the encrypted sync relay (6 minutes)
 	bin/sluicebench sync --out '$(BENCH_OUT)'
 
+.PHONY: bench-firehose
+bench-firehose: build ## measure the repository event stream (5 minutes)
+	bin/sluicebench firehose --out '$(BENCH_OUT)'
+
 .PHONY: bench-quick
 bench-quick: build rivals ## a smoke of the suite: everything works, no figure counts
 	bin/sluicebench run --quick --out '$(BENCH_OUT)/quick' --revision '$(VERSION)'
 	bin/sluicebench sync --quick --out '$(BENCH_OUT)/quick'
+	bin/sluicebench firehose --quick --out '$(BENCH_OUT)/quick'
 
 .PHONY: test-rivals
 test-rivals: ## vet and test the rivals
@@ -135,6 +144,10 @@ microbench: ## run the functions' own benchmarks matching BENCH
 .PHONY: soak
 soak: ## churn, stalls, faults and restarts for SLUICE_SOAK, every view checked
 	SLUICE_SOAK='$(SLUICE_SOAK)' $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./internal/faults
+
+.PHONY: kills
+kills: ## kill relays of the firehose SLUICE_KILLS times, alone and in chains
+	SLUICE_KILLS='$(SLUICE_KILLS)' $(GO) test -count=1 -v -timeout 60m -run 'Kill|Chain|PowerCuts' ./internal/firehosefaults
 
 # Both revisions are measured by the same command on the same machine.
 .PHONY: benchcmp
@@ -155,6 +168,13 @@ conformance: build ## run the public live checker against bin/sluice (needs Node
 		SLUICE_BIN='$(CURDIR)/bin/sluice' AEP_LIVE_JS="$$checker" $(GO) test -count=1 -v -timeout $(TIMEOUT) ./internal/conformance; \
 	elif [ $$? -eq 3 ]; then echo "conformance: skipped, for the reason above"; \
 	else exit 1; fi
+
+# The tests install the clients once, at pinned versions, and say why if they are
+# skipped: that is why -v is there.
+.PHONY: test-firehose-clients
+test-firehose-clients: ## run public firehose clients against the relay (needs Node and npm)
+	SLUICE_FIREHOSE_CLIENTS='$(CURDIR)/bench/out/firehose-clients' \
+		$(GO) test -count=1 -v -timeout $(TIMEOUT) ./internal/firehoseclients
 
 # A profile names the file that was run: the relay runs from a directory that
 # says nothing of the machine.
