@@ -7,6 +7,7 @@
 //	sluicebench compare  show what changed between two runs
 //	sluicebench profile  record profiles of the relay under the suite's loads
 //	sluicebench sync     measure the encrypted sync relay
+//	sluicebench firehose  measure the repository event stream
 //	sluicebench echo     serve WebSocket echo through the relay's own code
 //
 // It owns its command line, the signals and the exit code, and nothing else:

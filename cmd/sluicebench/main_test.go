@@ -65,6 +65,12 @@ func TestCommandLine(t *testing.T) {
 	f("run --help", exitOK, "--quick", "")
 	f("profile --help", exitOK, "--length", "")
 
+	f("firehose --help", exitOK, "--quick", "")
+	f("firehose x", exitUsage, "", "takes no argument")
+	f("firehose --relay /nonexistent --out "+t.TempDir(), exitFailed, "", "no such file")
+	f("firehose-floor", exitOK, "listening on 127.0.0.1:", "")
+	f("firehose-source", exitOK, "listening on 127.0.0.1:", "")
+
 	f("list all", exitUsage, "", "takes no argument")
 	f("run fanout-ws-1k", exitUsage, "", "takes no argument")
 	f("run --only nothing --relay "+os.Args[0]+" --rivals= --out "+t.TempDir(), exitUsage, "", "nothing to run")
