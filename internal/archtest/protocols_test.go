@@ -161,27 +161,33 @@ func TestProtocolPages(t *testing.T) {
 	}
 }
 
-// TestAEPPageIsComplete: the page has each rule of the contract once. The
-// contract lies next to the checkout, not in it.
-func TestAEPPageIsComplete(t *testing.T) {
+// TestPagesAreComplete: a page has each rule of its contract once. The contracts
+// lie next to the checkout, not in it.
+func TestPagesAreComplete(t *testing.T) {
 	dir := root(t)
-	contract, err := os.ReadFile(filepath.Join(dir, "..", "shared", "spec", "aep.md"))
-	if err != nil {
-		t.Skipf("the contract is not next to the checkout: %v", err)
-	}
-	page, err := os.ReadFile(filepath.Join(dir, "docs", "protocols", "aep.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rule := regexp.MustCompile(`\*\*([RW][0-9]+a?)\b`)
-	rows := map[string]int{}
-	for _, row := range rowsOf(string(page)) {
-		rows[row.subject]++
-	}
-	for _, m := range rule.FindAllStringSubmatch(string(contract), -1) {
-		if rows[m[1]] != 1 {
-			t.Errorf("%s stands %d times on the page, want once", m[1], rows[m[1]])
-			rows[m[1]] = 1
+	for _, c := range []struct{ page, contract, rules string }{
+		{"aep.md", "aep.md", "[RW]"},
+		{"sync.md", "sync-relay.md", "S"},
+		{"firehose.md", "subscribe-repos.md", "F"},
+	} {
+		contract, err := os.ReadFile(filepath.Join(dir, "..", "shared", "spec", c.contract))
+		if err != nil {
+			t.Skipf("the contract is not next to the checkout: %v", err)
+		}
+		page, err := os.ReadFile(filepath.Join(dir, "docs", "protocols", c.page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule := regexp.MustCompile(`\*\*(` + c.rules + `[0-9]+a?)\b`)
+		rows := map[string]int{}
+		for _, row := range rowsOf(string(page)) {
+			rows[row.subject]++
+		}
+		for _, m := range rule.FindAllStringSubmatch(string(contract), -1) {
+			if rows[m[1]] != 1 {
+				t.Errorf("%s: %s stands %d times on the page, want once", c.page, m[1], rows[m[1]])
+				rows[m[1]] = 1
+			}
 		}
 	}
 }
