@@ -86,7 +86,7 @@ type Numbers struct {
 	durable  int64     // numbers up to it were recorded as taken in this run
 	ahead    int64     // what to reserve up to at least, after a raise
 	issued   int64
-	unraised bool // the first run of a state in auto mode, not at the floor yet
+	unraised bool // small numbers in auto mode, to be raised to the floor
 	clean    bool // a clean mark stands
 	stopped  bool
 }
@@ -133,8 +133,8 @@ func (n *Numbers) decide(s State) {
 	switch {
 	case n.cfg.Mode != FloorAuto:
 		n.next = max(n.next, n.floor())
-	case taken == 0:
-		n.unraised = true
+	case taken == 0, recent && taken < lostStateFrom:
+		n.unraised = true // small numbers of a run before are no reason to stay small
 	case !recent:
 		n.next = max(n.next, n.floor())
 	}
