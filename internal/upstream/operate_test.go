@@ -24,7 +24,7 @@ func TestPauses(t *testing.T) {
 		r := newRig(t, store, listedHosts, nil)
 		attempts := 30
 		if !listed {
-			attempts = maxFailures
+			attempts = 15
 			if err := r.Connect(o.url()); err != nil {
 				t.Fatal(err)
 			}

@@ -303,7 +303,7 @@ func TestMessagesDropped(t *testing.T) {
 	w := r.subscribe("")
 	w.say(clientFrame(relaytest.OpText, "hello"))
 	w.say(clientFrame(relaytest.OpBinary, strings.Repeat("x", 60<<10)))
-	w.say(clientFrame(relaytest.OpText, strings.Repeat("x", messageBytes)))
+	w.say(clientFrame(relaytest.OpText, strings.Repeat("x", 64<<10)))
 	w.say(clientFrame(relaytest.OpBinary, ""))
 	w.say(string(relaytest.Frame{Opcode: relaytest.OpText, Payload: []byte("a"), NotFinal: true}.Bytes()))
 	w.say(clientFrame(relaytest.OpPing, "in a message"))
@@ -322,7 +322,7 @@ func TestMessagesDropped(t *testing.T) {
 
 // F5, case 28: above 64 KiB.
 func TestMessageTooBig(t *testing.T) {
-	whole := clientFrame(relaytest.OpBinary, strings.Repeat("x", messageBytes+1))
+	whole := clientFrame(relaytest.OpBinary, strings.Repeat("x", 64<<10+1))
 	pieces := string(relaytest.Frame{Opcode: relaytest.OpText, Payload: []byte(strings.Repeat("x", 40<<10)), NotFinal: true}.Bytes()) +
 		clientFrame(relaytest.OpContinuation, strings.Repeat("x", 40<<10))
 	for name, message := range map[string]string{"whole": whole, "in pieces": pieces} {

@@ -1,6 +1,7 @@
 package firehose
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -158,4 +159,31 @@ func TestLostSockets(t *testing.T) {
 	other.Reset()
 	r.run()
 	r.released("after all left")
+}
+
+// F48: one that leaves in the middle of a pass, before the batch came to it, is
+// not made a member of its group again.
+func TestDrainInMidPass(t *testing.T) {
+	r := newLoopRig(t, bounded(100))
+	wires := make([]*wire, 4*lookWrites)
+	for i := range wires {
+		wires[i] = r.subscribe("")
+	}
+	r.put(KindCommit, 0)
+	r.loops[0].Turn(1)
+	g := r.surface.feeds[0].groups[0]
+	if g == nil || !g.passing || g.served == 0 || g.served > 2*lookWrites {
+		t.Fatalf("no pass is under way: %+v", g)
+	}
+	r.workers[0].TellPeers(1) // the one that came last
+	for r.loops[0].Turn(1) {
+	}
+	for i, w := range wires {
+		w.want(fmt.Sprint("consumer ", i), commits(1, 1)...)
+		state := "open"
+		if i == len(wires)-1 {
+			state = "fin"
+		}
+		w.wantState(fmt.Sprint("F48: consumer ", i), state)
+	}
 }

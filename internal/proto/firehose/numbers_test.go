@@ -101,6 +101,16 @@ func TestFreshRise(t *testing.T) {
 	if seq, err := take(n); seq != c.floor() || err != nil {
 		t.Fatalf("%d, %v, want the floor", seq, err)
 	}
+
+	// A clean restart in between does not keep numbers small for good.
+	n = open(t, &disk{t: t, state: State{Clean: true, Last: 7, At: c.now()}}, c, FloorAuto, 0, 100)
+	if seq, err := take(n); seq != 8 || err != nil {
+		t.Fatalf("%d, %v, want 8", seq, err)
+	}
+	c.add(10 * time.Minute)
+	if seq, err := take(n); seq != c.floor() || err != nil {
+		t.Fatalf("%d, %v after a restart, want the floor", seq, err)
+	}
 }
 
 // F26, last sentence.
@@ -133,6 +143,10 @@ func TestRaise(t *testing.T) {
 	c.add(time.Millisecond)
 	if !n.Raise(c.floor(), func(l int64) { last = l }) || last <= c.floor() {
 		t.Errorf("cursor at the floor %d: L %d", c.floor(), last)
+	}
+	lowest := open(t, &disk{t: t}, c, FloorAuto, 0, 100)
+	if !lowest.Raise(1<<40, func(int64) {}) {
+		t.Error("2^40 is not taken for a cursor of a lost state")
 	}
 	fixed := open(t, &disk{t: t}, c, FloorNumber, 1, 100)
 	if fixed.Raise(cursor, never) {

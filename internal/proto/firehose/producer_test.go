@@ -397,6 +397,15 @@ func TestStop(t *testing.T) {
 	if err := failing.Stop(nil, nil); !errors.Is(err, errDisk) || failing.disk.state.Clean {
 		t.Errorf("F47: %v, %+v", err, failing.disk.state)
 	}
+
+	behind := newRig(t, nil)
+	behind.log.set(1, nil)
+	behind.commit("c1", 1)
+	behind.commit("c2", 2)
+	if err := behind.Stop(nil, nil); !errors.Is(err, ErrLogBehind) || behind.disk.state.Clean {
+		t.Errorf("F47: synced through less than what is held: %v, %+v", err, behind.disk.state)
+	}
+	behind.want("F47", "c1=1")
 }
 
 // F26: a cursor of a lost state is outdated, and not from the future.
