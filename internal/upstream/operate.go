@@ -24,19 +24,26 @@ func (m *Manager) Host(hostname, action string) error {
 }
 
 // Connect connects a host, which gets a row if it has none, or ends the pause
-// of one that is tried again. A host that is idle, because its cursor was of
-// the future, resumes live (F62). The name is as ParseUpstream reads it. It
-// waits for the row to be stored, not for the connection. The errors are
-// ErrBadHostname, ErrBanned, ErrTooManyHosts, ErrState and those of the Store.
+// of one that is tried again; a scheme counts from the next attempt on. A host
+// that is idle, because its cursor was of the future, resumes live (F62). The
+// name is as ParseUpstream reads it. It waits for the row to be stored, not for
+// the connection. The errors are ErrBadHostname, ErrBanned, ErrTooManyHosts,
+// ErrState and those of the Store.
 func (m *Manager) Connect(hostname string) error {
 	return m.operate(hostname, true, func(h *host, noSSL bool) error {
 		m.mu.Lock()
 		running, status, resumes := h.running, h.row.Status, h.row.Status == state.Idle
+		other := strings.Contains(hostname, "://") && h.row.NoSSL != noSSL
 		m.mu.Unlock()
 		switch {
 		case status == state.Banned:
 			return fmt.Errorf("%w: %s", ErrBanned, h.name)
 		case running:
+			if other {
+				if err := m.storeHost(h, func(row *state.Host) { row.NoSSL = noSSL }); err != nil {
+					return err
+				}
+			}
 			if !h.connected.Load() {
 				select {
 				case h.kick <- struct{}{}:

@@ -43,6 +43,29 @@ func TestPauses(t *testing.T) {
 	f(true)
 }
 
+// F70: a host that was connected with the wrong scheme is connected with the
+// right one, without a disconnect between.
+func TestConnectOtherScheme(t *testing.T) {
+	o := newOrigin(t, nil)
+	store := newMemory(t)
+	r := newRig(t, store, nil, nil)
+	if err := r.Connect(o.name); err != nil { // with TLS
+		t.Fatal(err)
+	}
+	r.until("a failure", o.name, func(h HostStats) bool { return h.Failures[failDial] == 1 })
+	if err := r.Connect(o.url()); err != nil {
+		t.Fatal(err)
+	}
+	o.next().send(identity(t, 1, did('a')))
+	r.want("F70", "identity 1")
+	if err := r.Connect(o.name); err != nil { // no scheme changes none
+		t.Fatal(err)
+	}
+	if !store.host(o.name).NoSSL {
+		t.Error("the scheme is not stored")
+	}
+}
+
 // F55: up to half of a pause is added by chance.
 func TestJitter(t *testing.T) {
 	chance := 0.0
