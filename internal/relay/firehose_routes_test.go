@@ -97,6 +97,11 @@ func TestFirehosePublish(t *testing.T) {
 	accepted("the longest", f.bearing("POST", publishRoute, right, sizedIdentity(t, most), dagCBOR))
 	accepted("chunked", chunked(frame))
 
+	broken := f.bearing("POST", publishRoute, right, "\xff", dagCBOR)
+	refused("no CBOR", 400, "InvalidRequest", broken)
+	if r := f.do(t, "POST", broken); strings.Contains(string(r.Body), "connection") {
+		t.Errorf("F52: a publisher is told what readers of other hosts do: %q", r.Body)
+	}
 	refused("no token", 401, "AuthenticationRequired", f.bearing("POST", publishRoute, "", frame, dagCBOR))
 	refused("another scheme", 401, "AuthenticationRequired", f.bearing("POST", publishRoute, "Basic "+publishSecret, frame))
 	refused("a token that is longer", 401, "AuthenticationRequired", f.bearing("POST", publishRoute, right+"4", frame))

@@ -80,6 +80,9 @@ func (s *Surface) publishMessage(message []byte) (seq int64, err error) {
 	scanner := firehose.Scanner{MaxFrameBytes: s.cfg.MaxFrameBytes}
 	frame := new(firehose.Frame)
 	if err := scanner.ScanPublished(message, frame); err != nil {
+		if scan, ok := errors.AsType[*firehose.ScanError](err); ok {
+			err = scan.Err // what is to be done about it is for readers of other hosts
+		}
 		return 0, fmt.Errorf("%w: %w", errFrame, err)
 	}
 	return s.parts.Producer.Publish(frame)
