@@ -10,6 +10,7 @@ require (
 	github.com/go-analyze/charts v0.6.4
 	github.com/gobwas/ws v1.5.0
 	github.com/mattn/go-isatty v0.0.24
+	github.com/oklog/ulid/v2 v2.1.2
 	github.com/panjf2000/gnet/v2 v2.9.7
 	github.com/prometheus/client_golang v1.23.2
 	github.com/rivo/uniseg v0.4.7

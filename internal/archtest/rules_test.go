@@ -71,6 +71,7 @@ var homes = func() map[string]home {
 		"github.com/gobwas/ws":                {code: []string{"codec/wsframe"}, tests: []string{"internal", "engine/serve"}},
 		"github.com/gobwas/httphead":          {code: []string{"codec/wsframe"}},
 		"github.com/bytedance/sonic":          jsonCodecs,
+		"github.com/oklog/ulid/v2":            {code: []string{"codec/aepws"}},
 		"github.com/fxamacker/cbor/v2":        {code: []string{"codec/dagcbor"}, tests: []string{"codec/firehose"}},
 		"github.com/urfave/cli/v3":            {code: []string{"cmd/sluice", "cmd/sluicebench", "internal/cmdline"}},
 		"github.com/prometheus/client_golang": {code: []string{"internal/admin"}},

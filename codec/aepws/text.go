@@ -1,0 +1,119 @@
+package aepws
+
+import (
+	"bytes"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// appendUnescaped appends the decoded form of p, the inside of a valid JSON
+// string. A surrogate escape without its other half becomes U+FFFD. The
+// result is never longer than p.
+func appendUnescaped(dst, p []byte) []byte {
+	for {
+		run := bytes.IndexByte(p, '\\')
+		if run < 0 {
+			return append(dst, p...)
+		}
+		dst = append(dst, p[:run]...)
+		c := p[run+1]
+		p = p[run+2:]
+		switch c {
+		case 'b':
+			c = '\b'
+		case 'f':
+			c = '\f'
+		case 'n':
+			c = '\n'
+		case 'r':
+			c = '\r'
+		case 't':
+			c = '\t'
+		case 'u':
+			r, size := unescapeRune(p)
+			dst = utf8.AppendRune(dst, r)
+			p = p[size:]
+			continue
+		}
+		dst = append(dst, c)
+	}
+}
+
+// unescapeRune decodes what follows \u, the second half of a surrogate pair
+// included, and returns how many bytes it took.
+func unescapeRune(p []byte) (rune, int) {
+	const highStart, lowStart, lowEnd = 0xD800, 0xDC00, 0xE000
+	r, _ := hex4(p)
+	if r < highStart || r >= lowEnd {
+		return r, 4
+	}
+	if r < lowStart && len(p) >= 10 && p[4] == '\\' && p[5] == 'u' {
+		if low, _ := hex4(p[6:]); low >= lowStart && low < lowEnd {
+			return (r-highStart)<<10 + (low - lowStart) + 0x10000, 10
+		}
+	}
+	return utf8.RuneError, 4
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendQuoted appends s as a JSON string. It escapes what RFC 8259, section
+// 7, demands and nothing else; bytes that are not UTF-8 become U+FFFD.
+func appendQuoted(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				dst = append(dst, s[start:i]...)
+				dst = utf8.AppendRune(dst, utf8.RuneError)
+				start = i + 1
+			}
+			i += size
+			continue
+		}
+		if c >= ' ' && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		dst = appendEscape(dst, c)
+		i++
+		start = i
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	}
+	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+}
+
+// borrow returns p as a string that shares its bytes. It lives no longer than
+// p stays as it is.
+func borrow(p []byte) string { return unsafe.String(unsafe.SliceData(p), len(p)) }
+
+// isVisible tells if p is 1 to most visible ASCII characters (B20, B32).
+func isVisible[T string | []byte](p T, most int) bool {
+	if len(p) == 0 || len(p) > most {
+		return false
+	}
+	for i := 0; i < len(p); i++ {
+		if p[i] <= ' ' || p[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,170 @@
+package aepws
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+
+	"github.com/sluice-relay/sluice/codec/jsontext"
+)
+
+// scanString scans the string whose opening quote is at i. It returns the
+// offset after the closing quote and whether there are escapes inside.
+func (s *Scanner) scanString(i int) (end int, escaped bool) {
+	b := s.text
+	for i++; ; {
+		i = plainEnd(b, i)
+		if i >= len(b) {
+			return s.fail(i, "unexpected end of text in a string"), false
+		}
+		switch c := b[i]; {
+		case c == '"':
+			return i + 1, escaped
+		case c == '\\':
+			escaped = true
+			i = s.scanEscape(i)
+		case c < ' ':
+			i = s.fail(i, "control character in a string")
+		default:
+			i = s.scanRunes(i)
+		}
+		if i < 0 {
+			return -1, false
+		}
+	}
+}
+
+// plainEnd returns the offset of the first byte from i on that is not plain
+// string content.
+func plainEnd(p []byte, i int) int {
+	for i+8 <= len(p) {
+		if m := jsontext.Specials(binary.LittleEndian.Uint64(p[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		i += 8
+	}
+	for i < len(p) && p[i] >= ' ' && p[i] < utf8.RuneSelf && p[i] != '"' && p[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// scanRunes scans the characters beyond ASCII from i on.
+func (s *Scanner) scanRunes(i int) int {
+	b := s.text
+	for i < len(b) && b[i] >= utf8.RuneSelf {
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size == 1 {
+			return s.fail(i, "invalid UTF-8")
+		}
+		i += size
+	}
+	return i
+}
+
+// scanEscape scans the escape whose backslash is at i.
+func (s *Scanner) scanEscape(i int) int {
+	b := s.text
+	if i+1 >= len(b) {
+		return s.fail(len(b), "unexpected end of text in a string")
+	}
+	switch b[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		if _, ok := hex4(b[i+2:]); ok {
+			return i + 6
+		}
+	}
+	return s.fail(i, "invalid escape in a string")
+}
+
+// hex4 reads four hexadecimal digits at the start of p.
+func hex4(p []byte) (rune, bool) {
+	if len(p) < 4 {
+		return 0, false
+	}
+	r := rune(0)
+	for _, c := range p[:4] {
+		switch {
+		case isDigit(c):
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// scanScalar scans the string, number or literal at i.
+func (s *Scanner) scanScalar(i int) int {
+	b := s.text
+	if i >= len(b) {
+		return s.fail(i, "unexpected end of text")
+	}
+	switch c := b[i]; {
+	case c == '"':
+		i, _ = s.scanString(i)
+		return i
+	case c == '-' || isDigit(c):
+		return s.scanNumber(i)
+	case c == 't':
+		return s.scanLiteral(i, "true")
+	case c == 'f':
+		return s.scanLiteral(i, "false")
+	case c == 'n':
+		return s.scanLiteral(i, "null")
+	}
+	return s.fail(i, "expected a value")
+}
+
+func (s *Scanner) scanLiteral(i int, literal string) int {
+	if rest := s.text[i:]; len(rest) >= len(literal) &&
+		string(rest[:len(literal)]) == literal {
+		return i + len(literal)
+	}
+	return s.fail(i, "expected a value")
+}
+
+// scanNumber scans the number at i: [-] int [frac] [exp] of RFC 8259. What
+// follows it is the caller's to check.
+func (s *Scanner) scanNumber(i int) int {
+	b := s.text
+	start := i
+	if b[i] == '-' {
+		i++
+	}
+	whole := i
+	if i = skipDigits(b, i); i == whole || b[whole] == '0' && i > whole+1 {
+		return s.fail(start, "invalid number")
+	}
+	if i < len(b) && b[i] == '.' {
+		fraction := i + 1
+		if i = skipDigits(b, fraction); i == fraction {
+			return s.fail(start, "invalid number")
+		}
+	}
+	if i < len(b) && b[i]|0x20 == 'e' {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		exponent := i
+		if i = skipDigits(b, exponent); i == exponent {
+			return s.fail(start, "invalid number")
+		}
+	}
+	return i
+}
+
+func skipDigits(b []byte, i int) int {
+	for i < len(b) && isDigit(b[i]) {
+		i++
+	}
+	return i
+}
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
