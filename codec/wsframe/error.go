@@ -71,6 +71,9 @@ var (
 	ErrContinuationFirst = &Error{CloseProtocolError, "continuation without a first fragment"}
 	ErrMessageOpen       = &Error{CloseProtocolError, "new message inside a fragmented one"}
 
+	// Of a Reader that takes whole messages only.
+	ErrFragmented = &Error{CloseProtocolError, "message is fragmented"}
+
 	// Section 5.5: control frames.
 	ErrControlFragmented = &Error{CloseProtocolError, "control frame is fragmented"}
 	ErrControlTooLong    = &Error{CloseProtocolError, "control frame is longer than 125 bytes"}

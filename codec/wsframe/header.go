@@ -85,6 +85,10 @@ func (r *Reader) checkHeader(b []byte, s *Scratch) (ws.Header, *Error) {
 	if err == nil {
 		err = ws.CheckHeader(h, r.state())
 	}
+	// A lone continuation is told as a fragment, which is what its sender meant.
+	if r.Whole && (err == nil && h.OpCode.IsData() && !h.Fin || err == ws.ErrProtocolContinuationUnexpected) {
+		return h, ErrFragmented
+	}
 	if err != nil {
 		return h, headerError(err)
 	}

@@ -38,6 +38,9 @@ type Reader struct {
 	// Client makes this the client's side: frames must come unmasked. Set it
 	// before the first Feed.
 	Client bool
+	// Whole refuses messages in fragments with ErrFragmented. Set it before the
+	// first Feed.
+	Whole bool
 
 	open    bool  // header of a frame is read, left payload bytes to come
 	fin     bool  // that frame is the last of its message
@@ -59,7 +62,7 @@ type Reader struct {
 
 // AtRest tells whether nothing of a next message or frame was seen, and neither
 // a Close nor an error before: then the reader is as it was at first, and another
-// one with the same Limit and Client may take its place. Loop only.
+// one with the same Limit, Client and Whole may take its place. Loop only.
 func (r *Reader) AtRest() bool {
 	return !r.open && !r.closed && r.message == OpContinuation && r.partLen == 0 && r.failed == nil && r.HeldBytes() == 0
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/codec/http1"
+	"github.com/sluice-relay/sluice/codec/wsframe"
 	"github.com/sluice-relay/sluice/engine/fanout"
 )
 
@@ -39,6 +40,23 @@ type SocketHandler interface {
 	// Overloaded tells that there is no memory for the peer's input (R46). It
 	// closes the socket.
 	Overloaded()
+}
+
+// ControlHandler is a SocketHandler that looks at what the connection answers by
+// itself. The methods are called on the loop.
+type ControlHandler interface {
+	SocketHandler
+
+	// OnPong tells that a Pong has come, asked for or not.
+	OnPong()
+	// OnPeerClose tells the code of the peer's Close frame, 0 for one without. The
+	// connection answers it; OnClose follows. A close that the handler began by
+	// itself is not told.
+	OnPeerClose(code int)
+	// OnFault tells that the peer broke the framing. It returns a frame that goes
+	// out before the Close frame with the error's code, shared from then on, nil
+	// for none. OnClose follows.
+	OnFault(err *wsframe.Error) (last []byte)
 }
 
 // Peer is the protocol's view of a connection that receives events: an SSE

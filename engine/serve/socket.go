@@ -27,6 +27,7 @@ type socket struct {
 	input   *unread         // nil when all input was handled
 	pongs   *pongs          // nil when none is owed
 	heardAt instant
+	whole   bool // messages come in one frame each
 	holding bool
 	closing bool // our Close frame is out or owed
 	shaken  bool // the peer's Close has come
@@ -164,7 +165,7 @@ func (c *Conn) readFrames(p []byte, frames *wsframe.Scratch) (rest []byte) {
 	for len(p) > 0 && c.phase == phaseSocket && !s.holding {
 		if s.reader == nil {
 			s.reader = c.w.readers.get()
-			s.reader.Limit = s.limit
+			s.reader.Limit, s.reader.Whole = s.limit, s.whole
 		}
 		n, msg, err := s.reader.Feed(p, frames)
 		p = p[n:]
@@ -236,10 +237,25 @@ func (c *Conn) releaseSocket() {
 // no other.
 func (p *Peer) socketHandler() SocketHandler { return p.handler.(SocketHandler) }
 
+// controlHandler returns the handler as a ControlHandler, nil when it is none or
+// the peer is gone.
+func (c *Conn) controlHandler() ControlHandler {
+	if c.peer == nil {
+		return nil
+	}
+	h, _ := c.peer.handler.(ControlHandler)
+	return h
+}
+
 func (c *Conn) onMessage(msg wsframe.Message) {
 	switch msg.Op {
 	case wsframe.OpPing:
 		c.pong(msg.Payload)
+	case wsframe.OpPong:
+		if h := c.controlHandler(); h != nil {
+			defer c.contain()
+			h.OnPong()
+		}
 	case wsframe.OpClose:
 		c.onPeerClose(msg.Code)
 	case wsframe.OpText:
@@ -296,11 +312,33 @@ func (q *pongs) add(outAt int64) {
 // began.
 func (c *Conn) onPeerClose(code int) {
 	c.socket.shaken = true
+	c.tellPeerClose(code)
+	if c.phase == phaseGone {
+		return
+	}
 	if !c.socket.closing {
-		c.sendClose(code, "")
+		c.sendClose(code, "", nil)
 	}
 	c.closeAfterFlush()
 	c.afterWrite()
+}
+
+// tellPeerClose tells the handler of the peer's Close frame.
+func (c *Conn) tellPeerClose(code int) {
+	if h := c.controlHandler(); h != nil {
+		defer c.contain()
+		h.OnPeerClose(code)
+	}
+}
+
+// tellFault tells the handler that the peer broke the framing, and returns what
+// it has to say before the Close frame.
+func (c *Conn) tellFault(err *wsframe.Error) (last []byte) {
+	if h := c.controlHandler(); h != nil {
+		defer c.contain()
+		last = h.OnFault(err)
+	}
+	return last
 }
 
 // failSocket ends a connection that broke the protocol: only this one suffers
@@ -308,30 +346,38 @@ func (c *Conn) onPeerClose(code int) {
 func (c *Conn) failSocket(err error) {
 	c.w.stats.ProtocolErrors++
 	code := 1002
+	var last []byte
 	var e *wsframe.Error
 	if errors.As(err, &e) {
 		code = e.CloseCode()
+		if last = c.tellFault(e); c.phase == phaseGone {
+			return
+		}
 	}
-	c.closeWith(code, "")
+	c.closeSaying(last, code, "")
 }
 
 // closeWith sends a Close frame and closes without waiting for an answer.
-func (c *Conn) closeWith(code int, reason string) {
+func (c *Conn) closeWith(code int, reason string) { c.closeSaying(nil, code, reason) }
+
+// closeSaying is closeWith with a frame before the Close, nil for none.
+func (c *Conn) closeSaying(last []byte, code int, reason string) {
 	if !c.socket.closing {
-		c.sendClose(code, reason)
+		c.sendClose(code, reason, last)
 	}
 	c.closeAfterFlush()
 	c.afterWrite()
 }
 
 // sendClose drops what is owed, finishes the frame that is partly written, and
-// sends a Close.
-func (c *Conn) sendClose(code int, reason string) {
+// sends last, unless it is nil, and a Close.
+func (c *Conn) sendClose(code int, reason string, last []byte) {
 	if p := c.peer; p != nil {
 		c.peer = nil
 		p.closed()
 	}
 	c.socket.closing = true
 	c.out.DropUnsent()
+	c.out.Send(last)
 	c.out.Send(wsframe.AppendClose(nil, code, reason))
 }

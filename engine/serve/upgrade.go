@@ -29,6 +29,8 @@ type UpgradeOptions struct {
 	// Refuse answers a handshake that fails: with the status, why, and a field
 	// that the answer must have, unless its name is empty. Nil for a plain text.
 	Refuse func(x *Exchange, status int, why string, field http1.Field)
+	// Whole refuses messages in fragments with wsframe.ErrFragmented.
+	Whole bool
 }
 
 // UpgradeWith is Upgrade with options.
@@ -75,7 +77,7 @@ func (x *Exchange) UpgradeWith(h SocketHandler, o UpgradeOptions) *Peer {
 	c.dropParser()
 	c.clearDeadline(dueBody)
 	c.tr.StreamBuffers()
-	c.socket = &socket{heardAt: c.w.instantAt(c.w.loop.Now())}
+	c.socket = &socket{heardAt: c.w.instantAt(c.w.loop.Now()), whole: o.Whole}
 	c.phase = phaseSocket
 	p := c.newPeer(h, false)
 	c.out.SendBorrowed(c.w.buf)
