@@ -50,6 +50,10 @@ func metricsOf(s *Snapshot) scrape {
 		out = addScalars(out, syncScalars, s.Sync, nil)
 		out = addReasons(out, syncReasons, s.Sync)
 	}
+	if s.AEPWS != nil {
+		out = addScalars(out, aepwsScalars, s.AEPWS, nil)
+		out = addReasons(out, aepwsReasons, s.AEPWS)
+	}
 	if s.Firehose != nil {
 		out = addFirehose(out, s.Firehose)
 	}

@@ -69,6 +69,17 @@ func fullSnapshot() *Snapshot {
 			Waiting: 315, SpoolBytes: 316, LentBytes: 323, QueuedWrites: 317, QueuedBytes: 318, WALBytes: 319,
 			StoredBytes: 320, Owners: 321, LastSeq: 322,
 		},
+		AEPWS: &AEPWSStats{
+			Connected: 501, Refused: map[string]int64{"token": 14}, Records: map[string]int64{"lost": 15, "opened": 16},
+			Published: 502, Acknowledged: 503, Rejected: 504, Discarded: 505, Stalled: 506, Held: 507,
+			Stored: 508, StoredBytes: 509, Duplicates: 510, Conflicts: 511,
+			Commits: 512, CommitRequests: 513, CommitTime: 2250 * time.Millisecond, LongestCommit: 250 * time.Millisecond,
+			Evicted: 514, DeadLetters: 515, Busy: 516, Failed: 517,
+			Connections: 518, Sessions: 519, Pending: 520, BusyBytes: 521, QueuedWrites: 522, QueuedBytes: 523,
+			KeptEvents: 524, KeptBytes: 525, FileBytes: 526, WALBytes: 527, Newest: 528, EvictedSeq: 529,
+			Created: 530, Delivered: 531, Replayed: 532, Redelivered: 533, Dropped: 534, TooSlow: 535, LogFailed: 536,
+			Pages: 537, Unmade: 538, Unheard: 539, Subscriptions: 540,
+		},
 		Firehose: &FirehoseStats{
 			Connected: 401, TooSlow: 402, Future: 403, Outdated: 404, Stalled: 405, Unanswered: 406, Published: 407,
 			Refused:   map[string]int64{"cursor": 9, "not-listening": 10},

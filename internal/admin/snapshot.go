@@ -83,6 +83,8 @@ type Snapshot struct {
 
 	// Sync has the numbers of the sync relay, nil when it is off.
 	Sync *SyncStats
+	// AEPWS has the numbers of the aep-0.1 binding, nil when it is off.
+	AEPWS *AEPWSStats
 	// Firehose has the numbers of the atproto firehose, nil when it is off.
 	Firehose *FirehoseStats
 
