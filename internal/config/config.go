@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/limit"
+	"github.com/sluice-relay/sluice/internal/proto/aepws"
 	"github.com/sluice-relay/sluice/internal/proto/firehose"
 	"github.com/sluice-relay/sluice/internal/proto/sync"
 )
@@ -84,6 +85,11 @@ type Config struct {
 	Firehose                                 firehose.Settings
 	FirehosePublishToken, FirehoseAdminToken Secret
 
+	// AEPWS has the settings of the aep-0.1 binding, but for its token; see
+	// [Config.CheckAEPWS].
+	AEPWS      aepws.Settings
+	AEPWSToken Secret
+
 	// Admin is the host:port of the admin listener, "" for none.
 	Admin string
 	// Drain is the time over which a stop spreads the closes, 0 to 10 minutes;
@@ -146,7 +152,8 @@ func FromEnv(lookup func(string) (string, bool)) (Config, error) {
 	}
 	c.Surfaces, c.Named = r.surfaces(EnvSurfaces)
 	c.Data = cmp.Or(r.path(EnvData), defaultData)
-	c.Sync, c.SyncAdminToken = r.sync()
+	c.AEPWS, c.AEPWSToken = r.aepws()
+	c.Sync, c.SyncAdminToken = r.sync(c.AEPWS.Path)
 	c.Firehose, c.FirehosePublishToken, c.FirehoseAdminToken = r.firehose()
 	c.Origins, c.AnyOrigin = r.origins(EnvOrigins)
 	c.MaxFrom = r.number(EnvMaxFrom, c.MaxSessions, 0, math.MaxInt)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/limit"
+	"github.com/sluice-relay/sluice/internal/proto/aepws"
 	"github.com/sluice-relay/sluice/internal/proto/firehose"
 	"github.com/sluice-relay/sluice/internal/proto/sync"
 )
@@ -43,10 +44,11 @@ func mustRead(t *testing.T, pairs ...string) Config {
 // R10: the defaults of the contract.
 func TestDefaults(t *testing.T) {
 	want := Config{
-		Surfaces:       []string{"aep", "sync", "firehose"},
+		Surfaces:       []string{"aep", "aepws", "sync", "firehose"},
 		Data:           "sluice-data",
 		Sync:           sync.DefaultConfig(),
 		Firehose:       firehose.DefaultSettings(),
+		AEPWS:          aepws.DefaultSettings(),
 		Port:           8787,
 		BufferEvents:   10_000,
 		BufferBytes:    1 << 30,
@@ -82,7 +84,7 @@ func TestEveryVariableIsRead(t *testing.T) {
 		"SLUICE_LOG_FORMAT=JSON", "SLUICE_LOG_LEVEL=Warn", "AEP_TOKEN_FILE=/run/tokens", "SLUICE_ADMIN=[::1]:9",
 		"SLUICE_MAX_CONNS_PER_IP=6", "SLUICE_INGEST_RATE=10", "SLUICE_INGEST_BURST=11", "SLUICE_DRAIN=12s",
 		"SLUICE_TRUSTED_PROXIES=10.1.2.3/8,::1", "SLUICE_ACCESS_LOG=On", "SLUICE_SEND_BUFFER=16384", "GOGC=13",
-		"GOMEMLIMIT=14KiB", "SLUICE_PROFILE=edge", "SLUICE_SURFACES= Sync ,aep,sync,Firehose", "SLUICE_DATA=/srv/data",
+		"GOMEMLIMIT=14KiB", "SLUICE_PROFILE=edge", "SLUICE_SURFACES= Sync ,aep,AEPWS,sync,Firehose", "SLUICE_DATA=/srv/data",
 		"MAX_OWNER_BYTES=1", "MAX_EVENTS_PER_PUSH=2", "MAX_EVENT_BYTES=3", "MAX_BLOB_BYTES=4", "MAX_EVENTS_PER_PULL=6",
 		"DEFAULT_EVENTS_PER_PULL=5", "MAX_PULL_BYTES=7", "MAX_STREAMS_PER_COMPACT=8", "MAX_TOTAL_BYTES=9", "MAX_OWNERS=10",
 		"WRITES_DISABLED=1", "COMPACTION_INTERVAL_MS=11", "SYNC_BASE_PATHS=/v2, /b", "SEQ_FLOOR=Clock",
@@ -92,7 +94,16 @@ func TestEveryVariableIsRead(t *testing.T) {
 		"FIREHOSE_MAX_FRAME_BYTES=1024", "FIREHOSE_SERVER_HEADER=x", "FIREHOSE_PUBLISH_TOKEN=p",
 		"FIREHOSE_UPSTREAMS=a.example, ws://localhost:2583", "FIREHOSE_CURSOR_PERSIST_MS=9", "FIREHOSE_VERIFY=OFF",
 		"FIREHOSE_ADMIN_TOKEN=a",
+		"AEPWS_PATH=/a/b", "AEPWS_TOKEN=w", "AEPWS_ALLOW_OPEN=1", "AEPWS_MAX_MESSAGE_BYTES=1024", "AEPWS_HEARTBEAT_MS=0",
+		"AEPWS_OPEN_TIMEOUT_MS=1", "AEPWS_MAX_CONNECTIONS=2", "AEPWS_RETENTION_EVENTS=3", "AEPWS_RETENTION_MS=4",
+		"AEPWS_RETENTION_BYTES=5", "AEPWS_ACK_TIMEOUT_MS=6", "AEPWS_MAX_ATTEMPTS=7", "AEPWS_BACKOFF_MS=8",
+		"AEPWS_BACKOFF_MULTIPLIER=1.5", "AEPWS_BACKOFF_MAX_MS=9", "AEPWS_STRICT_TYPES=1", "AEPWS_EXTRA_TYPES=a.b, c.d",
+		"AEPWS_FRAGMENTS=Accept",
 	)
+	if got.AEPWSToken.Reveal() != "w" {
+		t.Error("AEPWS_TOKEN lost")
+	}
+	got.AEPWSToken = Secret{}
 	if got.FirehosePublishToken.Reveal() != "p" || got.FirehoseAdminToken.Reveal() != "a" {
 		t.Error("a token of the firehose is lost")
 	}
@@ -112,7 +123,7 @@ func TestEveryVariableIsRead(t *testing.T) {
 		MaxConnsPerIP: 6, IngestRate: 10, IngestBurst: 11, Drain: 12 * time.Second,
 		TrustedProxies: []string{"10.0.0.0/8", "::1"}, AccessLog: true, SendBufferBytes: 16384, GCPercent: 13,
 		MemoryLimitBytes: 14 << 10, Profile: "edge",
-		Surfaces: []string{"aep", "sync", "firehose"}, Named: true, Data: "/srv/data",
+		Surfaces: []string{"aep", "aepws", "sync", "firehose"}, Named: true, Data: "/srv/data",
 		Sync: sync.Config{
 			MaxOwnerBytes: 1, MaxEventsPerPush: 2, MaxEventBytes: 3, MaxBlobBytes: 4, MaxEventsPerPull: 6,
 			DefaultEventsPerPull: 5, MaxPullBytes: 7, MaxStreamsPerCompact: 8, MaxTotalBytes: 9, MaxOwners: 10,
@@ -124,6 +135,13 @@ func TestEveryVariableIsRead(t *testing.T) {
 			Reserve: 5, MaxConsumers: 6, WriteTimeout: 7 * time.Millisecond, PingInterval: 8 * time.Millisecond,
 			MaxFrameBytes: 1024, Server: "x", Upstreams: []string{"a.example", "ws://localhost:2583"},
 			PersistInterval: 9 * time.Millisecond, Verify: "off",
+		},
+		AEPWS: aepws.Settings{
+			Path: "/a/b", AllowOpen: true, MaxMessageBytes: 1024, OpenTimeout: time.Millisecond, MaxConnections: 2,
+			MaxSubscriptions: 64, RetentionEvents: 3, RetentionAge: 4 * time.Millisecond, RetentionBytes: 5,
+			SendQueueEvents: 1024, WriteTimeout: 10 * time.Second, AckTimeout: 6 * time.Millisecond, MaxAttempts: 7,
+			Backoff: 8 * time.Millisecond, BackoffMultiplier: 1.5, MaxBackoff: 9 * time.Millisecond, MaxUnacked: 1000,
+			StrictTypes: true, ExtraTypes: []string{"a.b", "c.d"}, AcceptFragments: true,
 		},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -322,7 +340,7 @@ func TestListenAddrs(t *testing.T) {
 // The tables of the README, and of a surface's own page, are those people read.
 func TestDocumentsNameEveryVariable(t *testing.T) {
 	lines := map[string][]string{}
-	for _, page := range []string{"README.md", "docs/sync.md", "docs/firehose.md"} {
+	for _, page := range []string{"README.md", "docs/sync.md", "docs/firehose.md", "docs/aepws.md"} {
 		text, err := os.ReadFile("../../" + page)
 		if err != nil {
 			t.Fatal(err)
@@ -336,6 +354,8 @@ func TestDocumentsNameEveryVariable(t *testing.T) {
 			page = "docs/sync.md"
 		case strings.HasPrefix(v.Usage, "firehose: "):
 			page = "docs/firehose.md"
+		case strings.HasPrefix(v.Usage, "aepws: "):
+			page = "docs/aepws.md"
 		}
 		row := "| `" + v.Env + "` | "
 		if v.Default[0] >= '0' && v.Default[0] <= '9' {
@@ -359,7 +379,7 @@ func TestVariablesMatchValues(t *testing.T) {
 			t.Errorf("%s: default is said to be %s and is %s", v.Env, v.Default, values[i])
 		}
 		flagless := slices.Contains([]string{
-			EnvToken, EnvSyncAdmin, EnvPublishToken, EnvFirehoseAdmin, EnvGCPercent, EnvMemoryLimit,
+			EnvToken, EnvSyncAdmin, EnvPublishToken, EnvFirehoseAdmin, EnvAEPWSToken, EnvGCPercent, EnvMemoryLimit,
 		}, v.Env)
 		if (v.Flag == "") != flagless {
 			t.Errorf("%s: flag %q; secrets and Go's own have none, all others have one", v.Env, v.Flag)

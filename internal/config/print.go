@@ -90,7 +90,7 @@ func (c Config) values() []string {
 		map[bool]string{false: "off", true: "on"}[c.AccessLog],
 		orOff(c.GCPercent, GCOff),
 		orOff(c.MemoryLimitBytes, NoMemoryLimit),
-	}, slices.Concat(c.syncValues(), c.firehoseValues())...)
+	}, slices.Concat(c.syncValues(), c.firehoseValues(), c.aepwsValues())...)
 }
 
 // orOff returns n in decimal, or off for the number that stands for none.

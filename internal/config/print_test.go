@@ -13,7 +13,7 @@ import (
 // part of, or of the secret itself shows the token.
 func TestTokenIsNeverShown(t *testing.T) {
 	const token = "tok-SECRET123"
-	c := mustRead(t, "AEP_TOKEN="+token, "SYNC_ADMIN_TOKEN="+token)
+	c := mustRead(t, "AEP_TOKEN="+token, "SYNC_ADMIN_TOKEN="+token, "AEPWS_TOKEN="+token)
 	hidden := struct{ c Config }{c} // unexported: fmt cannot call its methods
 	values := []any{c, &c, c.Token, &c.Token, []Config{c}, struct{ C Config }{c}, hidden, &hidden}
 	var shown []string
@@ -67,7 +67,8 @@ func TestString(t *testing.T) {
 		"AEP_ORIGINS=https://a.example,https://b.example", "AEP_HOST=[::1]",
 		"AEP_MAX_SESSIONS=3", "SLUICE_LOG_LEVEL=debug", "SYNC_ADMIN_TOKEN=y", "MAX_OWNERS=0", "SYNC_BASE_PATHS=/v2, /v3",
 		"SEQ_FLOOR=7", "WRITES_DISABLED=1", "FIREHOSE_SEQ_FLOOR=Clock", "FIREHOSE_PUBLISH_TOKEN=z",
-		"FIREHOSE_UPSTREAMS=wss://A.example, wss://a.example,ws://localhost:1").String()
+		"FIREHOSE_UPSTREAMS=wss://A.example, wss://a.example,ws://localhost:1",
+		"AEPWS_BACKOFF_MULTIPLIER=2.50", "AEPWS_EXTRA_TYPES=a.b ,c.d").String()
 	want := `AEP_PORT=8787
 AEP_HOST=::1
 AEP_ORIGINS=https://a.example,https://b.example
@@ -79,7 +80,7 @@ AEP_MAX_BODY=16777216
 AEP_MAX_BATCH=10000
 AEP_MAX_FROM=3
 AEP_BUFFER_BYTES=1073741824
-SLUICE_SURFACES=aep,sync,firehose
+SLUICE_SURFACES=aep,aepws,sync,firehose
 SLUICE_DATA=sluice-data
 SLUICE_PROFILE=
 SLUICE_ADMIN=off
@@ -127,6 +128,24 @@ FIREHOSE_UPSTREAMS=wss://A.example,ws://localhost:1
 FIREHOSE_CURSOR_PERSIST_MS=4000
 FIREHOSE_VERIFY=structure
 FIREHOSE_ADMIN_TOKEN=(unset)
+AEPWS_PATH=/aep
+AEPWS_TOKEN=(unset)
+AEPWS_ALLOW_OPEN=0
+AEPWS_MAX_MESSAGE_BYTES=1048576
+AEPWS_HEARTBEAT_MS=30000
+AEPWS_OPEN_TIMEOUT_MS=10000
+AEPWS_MAX_CONNECTIONS=10000
+AEPWS_RETENTION_EVENTS=1000000
+AEPWS_RETENTION_MS=86400000
+AEPWS_RETENTION_BYTES=1073741824
+AEPWS_ACK_TIMEOUT_MS=30000
+AEPWS_MAX_ATTEMPTS=3
+AEPWS_BACKOFF_MS=1000
+AEPWS_BACKOFF_MULTIPLIER=2.5
+AEPWS_BACKOFF_MAX_MS=30000
+AEPWS_STRICT_TYPES=0
+AEPWS_EXTRA_TYPES=a.b,c.d
+AEPWS_FRAGMENTS=refuse
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -14,12 +14,13 @@ import (
 // Names of the surfaces, as SLUICE_SURFACES has them.
 const (
 	SurfaceAEP      = "aep"
+	SurfaceAEPWS    = "aepws"
 	SurfaceSync     = "sync"
 	SurfaceFirehose = "firehose"
 )
 
 // surfaces are all that there are, in the order in which they are printed.
-var surfaces = []string{SurfaceAEP, SurfaceSync, SurfaceFirehose}
+var surfaces = []string{SurfaceAEP, SurfaceAEPWS, SurfaceSync, SurfaceFirehose}
 
 // defaultData is the data directory unless one is named.
 const defaultData = "sluice-data"
@@ -57,10 +58,11 @@ func (r *reader) surfaces(env string) (list []string, named bool) {
 	return list, true
 }
 
-// sync reads the settings of the sync relay's contract, section 1.
+// sync reads the settings of the sync relay's contract, section 1. aepwsPath is
+// reserved besides what always is.
 //
 // The token is apart, so that no formatting of the rest shows it.
-func (r *reader) sync() (c sync.Config, adminToken Secret) {
+func (r *reader) sync(aepwsPath string) (c sync.Config, adminToken Secret) {
 	c = sync.DefaultConfig()
 	c.MaxOwnerBytes = r.bytes(EnvMaxOwnerBytes, c.MaxOwnerBytes, 1)
 	c.MaxEventsPerPush = r.number(EnvMaxEventsPerPush, c.MaxEventsPerPush, 1, math.MaxInt)
@@ -86,7 +88,7 @@ func (r *reader) sync() (c sync.Config, adminToken Secret) {
 	}
 	c.Synchronous = strings.ToUpper(r.choice(EnvSynchronous, "full", "off", "normal", "extra"))
 	c.AdminToken = r.text(EnvSyncAdmin)
-	if bad, ok := errors.AsType[*sync.SettingError](c.Validate(reservedPaths...)); ok {
+	if bad, ok := errors.AsType[*sync.SettingError](c.Validate(append(slices.Clone(reservedPaths), aepwsPath)...)); ok {
 		r.fail(bad.Name, errors.New(bad.Reason))
 	}
 	adminToken = NewSecret(c.AdminToken)

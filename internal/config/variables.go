@@ -78,6 +78,29 @@ const (
 	EnvFirehoseAdmin = "FIREHOSE_ADMIN_TOKEN" // the name of the variable, not a token
 )
 
+// Names of the aep-0.1 binding's variables, as its contract defines them (section
+// 1).
+const (
+	EnvAEPWSPath        = "AEPWS_PATH"
+	EnvAEPWSToken       = "AEPWS_TOKEN" // the name of the variable, not a token
+	EnvAEPWSOpen        = "AEPWS_ALLOW_OPEN"
+	EnvAEPWSMessage     = "AEPWS_MAX_MESSAGE_BYTES"
+	EnvAEPWSHeartbeat   = "AEPWS_HEARTBEAT_MS"
+	EnvAEPWSOpenTimeout = "AEPWS_OPEN_TIMEOUT_MS"
+	EnvAEPWSConns       = "AEPWS_MAX_CONNECTIONS"
+	EnvRetentionEvents  = "AEPWS_RETENTION_EVENTS"
+	EnvRetentionAge     = "AEPWS_RETENTION_MS"
+	EnvRetentionBytes   = "AEPWS_RETENTION_BYTES"
+	EnvAckTimeout       = "AEPWS_ACK_TIMEOUT_MS"
+	EnvMaxAttempts      = "AEPWS_MAX_ATTEMPTS"
+	EnvBackoff          = "AEPWS_BACKOFF_MS"
+	EnvMultiplier       = "AEPWS_BACKOFF_MULTIPLIER"
+	EnvMaxBackoff       = "AEPWS_BACKOFF_MAX_MS"
+	EnvStrictTypes      = "AEPWS_STRICT_TYPES"
+	EnvExtraTypes       = "AEPWS_EXTRA_TYPES"
+	EnvFragments        = "AEPWS_FRAGMENTS"
+)
+
 // Variable describes one setting for help texts and documents.
 type Variable struct {
 	Env     string // name in the environment
@@ -149,5 +172,23 @@ func Variables() []Variable {
 		{EnvCursorPersist, "firehose-cursor-persist-ms", "4000", "firehose: milliseconds between two writes of the cursors at these hosts"},
 		{EnvVerify, "firehose-verify", "structure", "firehose: structure or off, how frames of these hosts are checked"},
 		{EnvFirehoseAdmin, "", "none", "firehose: bearer token of /admin/firehose; without one there are no such routes"},
+		{EnvAEPWSPath, "aepws-path", "/aep", "aepws: path of the WebSocket"},
+		{EnvAEPWSToken, "", "none", "aepws: bearer token of its sessions; without one it is served on loopback only"},
+		{EnvAEPWSOpen, "aepws-allow-open", "0", "aepws: 1 serves it without a token beyond loopback too"},
+		{EnvAEPWSMessage, "aepws-max-message-bytes", "1048576", "aepws: bytes of one message, 1024 to 4194304"},
+		{EnvAEPWSHeartbeat, "aepws-heartbeat-ms", "30000", "aepws: milliseconds between pings and heartbeats, 1000 to 300000; 0 sends none"},
+		{EnvAEPWSOpenTimeout, "aepws-open-timeout-ms", "10000", "aepws: milliseconds that a socket may take to open its session"},
+		{EnvAEPWSConns, "aepws-max-connections", "10000", "aepws: sockets open at once"},
+		{EnvRetentionEvents, "aepws-retention-events", "1000000", "aepws: events kept for replay"},
+		{EnvRetentionAge, "aepws-retention-ms", "86400000", "aepws: milliseconds that an event is kept"},
+		{EnvRetentionBytes, "aepws-retention-bytes", "1073741824", "aepws: bytes of the events kept"},
+		{EnvAckTimeout, "aepws-ack-timeout-ms", "30000", "aepws: milliseconds that a subscriber may take to acknowledge an event"},
+		{EnvMaxAttempts, "aepws-max-attempts", "3", "aepws: times that an event is sent before it is a dead letter, 1 to 10"},
+		{EnvBackoff, "aepws-backoff-ms", "1000", "aepws: milliseconds to wait after the ack timeout, before an event is sent again"},
+		{EnvMultiplier, "aepws-backoff-multiplier", "2", "aepws: by which that wait grows with each attempt"},
+		{EnvMaxBackoff, "aepws-backoff-max-ms", "30000", "aepws: milliseconds of the longest such wait"},
+		{EnvStrictTypes, "aepws-strict-types", "0", "aepws: 1 takes registered event types only"},
+		{EnvExtraTypes, "aepws-extra-types", "none", "aepws: comma list of types that are registered besides"},
+		{EnvFragments, "aepws-fragments", "refuse", "aepws: refuse or accept, of messages in fragments"},
 	}
 }
