@@ -58,6 +58,7 @@ type Relay struct {
 	sync      *sync.Surface
 	syncStore *store.Lazy
 	firehose  *firehoseParts // nil when the surface is off
+	aepws     *aepwsParts    // nil when the surface is off
 	auth      *auth.Auth
 	events    *stream.Log
 	buffers   *session.Buffers
@@ -133,8 +134,11 @@ func New(cfg config.Config, log *slog.Logger, version string) (*Relay, error) {
 	if err := r.openFirehose(); err != nil {
 		return nil, errors.Join(err, r.closeSync())
 	}
-	if err := r.bind(); err != nil {
+	if err := r.openAEPWS(); err != nil {
 		return nil, errors.Join(err, r.closeSync(), r.closeFirehose())
+	}
+	if err := r.bind(); err != nil {
+		return nil, errors.Join(err, r.closeSync(), r.closeFirehose(), r.closeAEPWS())
 	}
 	return r, nil
 }
@@ -200,6 +204,9 @@ func (r *Relay) makeWorkers() {
 	}
 	if r.firehose != nil {
 		r.firehose.surface.Attach(r.workers)
+	}
+	if r.aepws != nil {
+		r.aepws.surface.Attach(r.workers, r.jobs)
 	}
 }
 

@@ -18,6 +18,9 @@ type owner interface {
 // owners returns the surfaces with paths of their own, in the order in which
 // they are asked.
 func (r *Relay) owners() (list []owner) {
+	if r.aepws != nil {
+		list = append(list, r.aepws.surface)
+	}
 	if r.sync != nil {
 		list = append(list, r.sync)
 	}

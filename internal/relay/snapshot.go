@@ -138,7 +138,7 @@ func (r *Relay) base() *admin.Snapshot {
 		},
 		Unsent: admin.NewHistogram(admin.UnsentBounds),
 		Lag:    admin.NewHistogram(admin.LagBounds),
-		Sync:   r.syncStats(), Firehose: r.firehoseStats(),
+		Sync:   r.syncStats(), Firehose: r.firehoseStats(), AEPWS: r.aepwsStats(),
 	}
 }
 

@@ -58,6 +58,7 @@ func (r *Relay) shutdown(ctx context.Context) error {
 	left := drainTime - time.Since(began)
 	r.drain(ctx)
 	r.surface.Seal()
+	r.sealAEPWS()
 	r.stopFirehose()
 	r.post((*serve.Worker).Shutdown)
 	if f := r.firehose; f != nil {
@@ -72,7 +73,7 @@ func (r *Relay) shutdown(ctx context.Context) error {
 		err = stopErr
 	}
 	r.jobs.Close()
-	err = errors.Join(err, r.closeSync(), r.closeFirehose())
+	err = errors.Join(err, r.closeSync(), r.closeFirehose(), r.closeAEPWS())
 	if r.admin != nil {
 		err = errors.Join(err, r.admin.Close(stopCtx))
 	}
