@@ -140,6 +140,8 @@ func TestEveryFlagMirrorsItsVariable(t *testing.T) {
 		"access-log": "on", "profile": "edge", "send-buffer": "65537",
 		"surfaces": "sync", "writes-disabled": "1", "sync-base-paths": "/v2,/b", "sqlite-synchronous": "EXTRA",
 		"firehose-max-frame-bytes": "7777", "firehose-upstreams": "a.example,wss://b.example", "firehose-verify": "off",
+		"aepws-path": "/a", "aepws-allow-open": "1", "aepws-max-message-bytes": "7777", "aepws-heartbeat-ms": "7777",
+		"aepws-strict-types": "1", "aepws-extra-types": "a.b,c.d", "aepws-fragments": "accept",
 	}
 	env := map[string][]string{"ingest-burst": {"SLUICE_INGEST_RATE=1"}} // what a flag has no effect without
 	for _, v := range config.Variables() {

@@ -48,8 +48,8 @@ With a token (commands to agents need one), and bound to every interface:
 Each flag has a variable, named in brackets; the flag wins. A profile gives
 what neither sets; GOGC and GOMEMLIMIT are variables only. Tokens come from
 AEP_TOKEN and the token file, never from the command line; all are valid.
-SYNC_ADMIN_TOKEN, FIREHOSE_PUBLISH_TOKEN and FIREHOSE_ADMIN_TOKEN are those of
-the other surfaces, each for routes of its own.
+SYNC_ADMIN_TOKEN, FIREHOSE_PUBLISH_TOKEN, FIREHOSE_ADMIN_TOKEN and AEPWS_TOKEN
+are those of the other surfaces, each for routes of its own.
 SIGHUP reads the token file again; clients that are connected stay.
 
 SIGTERM or SIGINT ends the relay: streams are told, what is queued is sent,
