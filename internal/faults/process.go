@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,6 +43,10 @@ type Process struct {
 	tail     []string // the last lines
 }
 
+// ours are how the names of a relay's variables begin: the developer's own are kept
+// from it.
+var ours = []string{"AEP_", "AEPWS_", "FIREHOSE_", "SLUICE_"}
+
 // Start runs a relay: name with args, in an environment without the variables
 // of a relay but for those given as NAME=value. Unless they say otherwise it
 // listens on a free port of 127.0.0.1 and has an admin listener there.
@@ -49,7 +54,7 @@ func Start(name string, args []string, env ...string) (*Process, error) {
 	p := &Process{exited: make(chan struct{})}
 	p.cmd = exec.Command(name, args...)
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "AEP_") && !strings.HasPrefix(v, "SLUICE_") {
+		if !slices.ContainsFunc(ours, func(prefix string) bool { return strings.HasPrefix(v, prefix) }) {
 			p.cmd.Env = append(p.cmd.Env, v)
 		}
 	}
