@@ -1,5 +1,5 @@
 # Needs Go and make; "make race" also a C compiler, "make benchcmp" also git,
-# "make conformance" also Node, "make test-firehose-clients" also Node and npm.
+# "make conformance" also Node, "make test-clients" also Node and npm.
 # CI calls these targets and nothing else.
 
 GO       ?= go
@@ -125,11 +125,16 @@ bench-sync: build ## measure the encrypted sync relay (6 minutes)
 bench-firehose: build ## measure the repository event stream (5 minutes)
 	bin/sluicebench firehose --out '$(BENCH_OUT)'
 
+.PHONY: bench-aepws
+bench-aepws: build ## measure the aep-0.1 binding (8 minutes)
+	bin/sluicebench aepws --out '$(BENCH_OUT)'
+
 .PHONY: bench-quick
 bench-quick: build rivals ## a smoke of the suite: everything works, no figure counts
 	bin/sluicebench run --quick --out '$(BENCH_OUT)/quick' --revision '$(VERSION)'
 	bin/sluicebench sync --quick --out '$(BENCH_OUT)/quick'
 	bin/sluicebench firehose --quick --out '$(BENCH_OUT)/quick'
+	bin/sluicebench aepws --quick --out '$(BENCH_OUT)/quick'
 
 .PHONY: test-rivals
 test-rivals: ## vet and test the rivals
@@ -146,8 +151,8 @@ soak: ## churn, stalls, faults and restarts for SLUICE_SOAK, every view checked
 	SLUICE_SOAK='$(SLUICE_SOAK)' $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./internal/faults
 
 .PHONY: kills
-kills: ## kill relays of the firehose SLUICE_KILLS times, alone and in chains
-	SLUICE_KILLS='$(SLUICE_KILLS)' $(GO) test -count=1 -v -timeout 60m -run 'Kill|Chain|PowerCuts' ./internal/firehosefaults
+kills: ## kill relays SLUICE_KILLS times: the firehose, alone and in chains, and aep-0.1
+	SLUICE_KILLS='$(SLUICE_KILLS)' $(GO) test -count=1 -v -timeout 60m -run 'Kill|Chain|PowerCuts' ./internal/firehosefaults ./internal/aepwsfaults
 
 # Both revisions are measured by the same command on the same machine.
 .PHONY: benchcmp
@@ -171,10 +176,10 @@ conformance: build ## run the public live checker against bin/sluice (needs Node
 
 # The tests install the clients once, at pinned versions, and say why if they are
 # skipped: that is why -v is there.
-.PHONY: test-firehose-clients
-test-firehose-clients: ## run public firehose clients against the relay (needs Node and npm)
-	SLUICE_FIREHOSE_CLIENTS='$(CURDIR)/bench/out/firehose-clients' \
-		$(GO) test -count=1 -v -timeout $(TIMEOUT) ./internal/firehoseclients
+.PHONY: test-clients
+test-clients: ## run public clients and a browser against the relay (needs Node, npm, Chromium)
+	SLUICE_CLIENTS='$(CURDIR)/bench/out/clients' \
+		$(GO) test -count=1 -v -timeout $(TIMEOUT) ./internal/nodetest ./internal/firehoseclients ./internal/aepwsclients
 
 # A profile names the file that was run: the relay runs from a directory that
 # says nothing of the machine.

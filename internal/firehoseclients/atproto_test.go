@@ -1,6 +1,10 @@
 package firehoseclients
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluice-relay/sluice/internal/nodetest"
+)
 
 // otherKey is the public key of somebody else (the did:key method's own
 // example of secp256k1).
@@ -141,12 +145,12 @@ func TestAtprotoDecodesAll(t *testing.T) {
 	v, s := readVectors(t), startSource(t, 1)
 	list := v.messages(t)
 	s.publishAll(list[:1]) // is not for who comes without a cursor (F19)
-	p := startProxy(t, s.addr)
-	live := startAtproto(t, v, p.url(), noCursor, v.Signer.DIDKey)
-	p.await(t, 1)
+	p := nodetest.StartProxy(t, s.addr)
+	live := startAtproto(t, v, p.URL(), noCursor, v.Signer.DIDKey)
+	p.Await(t, 1)
 	all := s.publishAll(list)
 	live.want(all)
-	if got := p.targets()[0]; got != subscribePath+"?cursor=" {
+	if got := p.Targets()[0]; got != subscribePath+"?cursor=" {
 		t.Errorf("case 1: it asked for %s", got)
 	}
 	startAtproto(t, v, s.url(), 1, v.Signer.DIDKey).want(all) // F21, F24: after the cursor
@@ -168,9 +172,9 @@ func TestAtprotoRefusesOtherKey(t *testing.T) {
 // without a close frame, a reset and a cut in mid-frame.
 func TestAtprotoResumes(t *testing.T) {
 	v, s := readVectors(t), startSource(t, 1)
-	p := startProxy(t, s.addr)
-	a := startAtproto(t, v, p.url(), noCursor, v.Signer.DIDKey)
-	p.await(t, 1)
+	p := nodetest.StartProxy(t, s.addr)
+	a := startAtproto(t, v, p.URL(), noCursor, v.Signer.DIDKey)
+	p.Await(t, 1)
 	resumes(t, v, s, p, breaks{
 		want:  a.want,
 		ended: func() { a.lost() },

@@ -11,7 +11,7 @@
 // case 42); the answers to cursors reach the application (F3, F22, F23); and
 // each frame that is sent is canonical DAG-CBOR (F10).
 //
-// "make test-firehose-clients" sets SLUICE_FIREHOSE_CLIENTS to a directory in
+// "make test-clients" sets SLUICE_CLIENTS to a directory in
 // which npm installs the packages once, at versions that are pinned here; the
 // packages that they need are pinned by a date. Without the variable, without
 // Node 20 or npm, or without a registry that answers, the tests are skipped. A

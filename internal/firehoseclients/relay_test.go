@@ -36,7 +36,7 @@ func startSource(t *testing.T, floor int64) *source {
 // startIn starts a relay on a directory and a port.
 func startIn(t *testing.T, dir, port string, floor int64) *source {
 	t.Helper()
-	modules(t) // before anything is started
+	clients.Modules(t) // before anything is started
 	r := testrelay.Start(
 		t, "SLUICE_SURFACES=firehose", "SLUICE_DATA="+dir, "AEP_PORT="+port,
 		"FIREHOSE_PUBLISH_TOKEN="+publishToken, "FIREHOSE_SEQ_FLOOR="+strconv.FormatInt(floor, 10),

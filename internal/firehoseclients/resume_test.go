@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-relay/sluice/internal/nodetest"
 	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
@@ -18,22 +19,22 @@ type breaks struct {
 
 // resumes breaks a client's connection in three ways, and publishes on while
 // it is away: it must get every frame once, in order.
-func resumes(t *testing.T, v vectors, s *source, p *proxy, b breaks) {
+func resumes(t *testing.T, v vectors, s *source, p *nodetest.Proxy, b breaks) {
 	t.Helper()
 	all := v.messages(t)
 	b.want(s.publishAll(all[:3]))
 	for _, cut := range []func() []sent{
-		func() []sent { p.drop(false); return nil },
-		func() []sent { p.drop(true); return nil },
+		func() []sent { p.Drop(false); return nil },
+		func() []sent { p.Drop(true); return nil },
 		func() []sent { // in mid-frame: that one is lost and must come again
-			p.cutAfter(100)
+			p.CutAfter(100)
 			return s.publishAll(all[3:4])
 		},
 	} {
 		missed := cut()
 		b.ended()
 		missed = append(missed, s.publishAll(all[4:])...)
-		p.release()
+		p.Release()
 		b.again()
 		b.want(missed)
 		b.want(s.publishAll(all[:2])) // and live
@@ -42,14 +43,14 @@ func resumes(t *testing.T, v vectors, s *source, p *proxy, b breaks) {
 
 // wantTargets holds the requests that came through a proxy to those of
 // resumes: the first one, and one for each break, after the last number.
-func wantTargets(t *testing.T, p *proxy, first, prefix string) {
+func wantTargets(t *testing.T, p *nodetest.Proxy, first, prefix string) {
 	t.Helper()
 	const away, live = messages - 4, 2
 	want := []string{first}
 	for n, seq := 0, 3; n < 3; n, seq = n+1, seq+away+live {
 		want = append(want, prefix+strconv.Itoa(seq))
 	}
-	if got := strings.Join(p.targets(), "\n"); got != strings.Join(want, "\n") {
+	if got := strings.Join(p.Targets(), "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("F21: requests\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
 }

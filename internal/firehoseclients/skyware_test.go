@@ -3,6 +3,8 @@ package firehoseclients
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-relay/sluice/internal/nodetest"
 )
 
 // skyware starts @skyware/firehose on a stream, and waits until it is connected.
@@ -36,8 +38,8 @@ func TestSkywareDecodesAll(t *testing.T) {
 // names, after an end without a close frame and after a cut in mid-frame.
 func TestSkywareResumes(t *testing.T) {
 	v, s := readVectors(t), startSource(t, 1)
-	p := startProxy(t, s.addr)
-	c := skyware(t, p.url(), "", true)
+	p := nodetest.StartProxy(t, s.addr)
+	c := skyware(t, p.URL(), "", true)
 	resumes(t, v, s, p, breaks{
 		want:  func(all []sent) { wantSkyware(c, all) },
 		ended: func() { skywareLost(c) },

@@ -1,4 +1,4 @@
-package firehoseclients
+package nodetest
 
 import (
 	"bufio"
@@ -14,9 +14,9 @@ import (
 // headBytes bounds a request's first line.
 const headBytes = 4096
 
-// proxy stands between a client and the relay: it notes how clients come, and
+// Proxy stands between a client and the relay: it notes how clients come, and
 // takes their connections away. Any goroutine may use it.
-type proxy struct {
+type Proxy struct {
 	listener net.Listener
 	relay    string
 	wait     sync.WaitGroup
@@ -28,20 +28,20 @@ type proxy struct {
 	held     bool                  // new connections wait
 	closed   bool                  // the test is over
 	left     int64                 // bytes to a client until it is cut, or uncut
-	requests []string              // targets of the requests, in order
+	requests []string              // Targets of the requests, in order
 	conns    map[net.Conn]struct{} // open ones of both sides
 }
 
 const uncut = -1
 
-// startProxy starts a proxy to an address. It ends with the test.
-func startProxy(t *testing.T, relay string) *proxy {
+// StartProxy starts a proxy to an address. It ends with the test.
+func StartProxy(t testing.TB, relay string) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: listener, relay: relay, left: uncut, conns: map[net.Conn]struct{}{}}
+	p := &Proxy{listener: listener, relay: relay, left: uncut, conns: map[net.Conn]struct{}{}}
 	p.changed = sync.NewCond(&p.mu)
 	p.wait.Go(p.accept)
 	t.Cleanup(func() {
@@ -56,9 +56,10 @@ func startProxy(t *testing.T, relay string) *proxy {
 	return p
 }
 
-func (p *proxy) url() string { return "ws://" + p.listener.Addr().String() }
+// URL is ws:// and the address that clients connect to.
+func (p *Proxy) URL() string { return "ws://" + p.listener.Addr().String() }
 
-func (p *proxy) accept() {
+func (p *Proxy) accept() {
 	for {
 		conn, err := p.listener.Accept()
 		if err != nil {
@@ -69,7 +70,7 @@ func (p *proxy) accept() {
 }
 
 // serve carries one connection until either side ends it.
-func (p *proxy) serve(client net.Conn) {
+func (p *Proxy) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	if !p.enter(client) {
 		return
@@ -105,7 +106,7 @@ func (p *proxy) serve(client net.Conn) {
 }
 
 // enter notes a connection, once none are held.
-func (p *proxy) enter(conn net.Conn) bool {
+func (p *Proxy) enter(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.held && !p.closed {
@@ -118,7 +119,7 @@ func (p *proxy) enter(conn net.Conn) bool {
 	return true
 }
 
-func (p *proxy) forget(conn net.Conn) {
+func (p *Proxy) forget(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, conn)
@@ -126,7 +127,7 @@ func (p *proxy) forget(conn net.Conn) {
 
 // toClient writes to a client, up to where it is cut.
 type toClient struct {
-	p     *proxy
+	p     *Proxy
 	conn  net.Conn
 	begun bool
 }
@@ -159,15 +160,15 @@ func (w *toClient) Write(b []byte) (int, error) {
 	return n, errCut
 }
 
-// drop ends all connections, with a reset or not, and holds new ones.
-func (p *proxy) drop(reset bool) {
+// Drop ends all connections, with a reset or not, and holds new ones.
+func (p *Proxy) Drop(reset bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held = true
 	p.dropLocked(reset)
 }
 
-func (p *proxy) dropLocked(reset bool) {
+func (p *Proxy) dropLocked(reset bool) {
 	for conn := range p.conns {
 		if tcp, ok := conn.(*net.TCPConn); ok && reset {
 			_ = tcp.SetLinger(0)
@@ -176,31 +177,30 @@ func (p *proxy) dropLocked(reset bool) {
 	}
 }
 
-// cutAfter lets so many bytes more through to clients, and then does as drop.
-func (p *proxy) cutAfter(bytes int64) {
+// CutAfter lets so many bytes more through to clients, and then does as Drop.
+func (p *Proxy) CutAfter(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left = bytes
 }
 
-// release lets held connections in.
-func (p *proxy) release() {
+// Release lets held connections in.
+func (p *Proxy) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held = false
 	p.changed.Broadcast()
 }
 
-// targets returns how clients have come so far: their requests' targets.
-func (p *proxy) targets() []string {
+// Targets returns how clients have come so far: their requests' targets.
+func (p *Proxy) Targets() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.requests...)
 }
 
-// await waits until the relay has answered on so many connections. Then a
-// consumer without a cursor is live (F19).
-func (p *proxy) await(t *testing.T, count int) {
+// Await waits until the relay has answered on so many connections.
+func (p *Proxy) Await(t testing.TB, count int) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		p.mu.Lock()

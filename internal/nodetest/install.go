@@ -1,4 +1,4 @@
-package firehoseclients
+package nodetest
 
 import (
 	"bytes"
@@ -15,23 +15,18 @@ import (
 	"time"
 )
 
-// directoryVariable names where the packages are installed. It is the name of
-// a variable that make test-firehose-clients sets.
-const directoryVariable = "SLUICE_FIREHOSE_CLIENTS"
-
-// packages are the clients (section 11 of the contract).
-var packages = []string{
-	"@skyware/firehose@0.5.2",
-	"ws@8.23.0",
-	"@atproto/sync@0.1.40",
-	"@atproto/xrpc-server@0.10.21",
-	"@ipld/dag-cbor@10.0.2",
+// Packages are packages of npm that tests run, at pinned versions.
+type Packages struct {
+	// Variable names the environment variable that says where they are installed.
+	Variable string
+	// Names are the packages as npm takes them, "ws@8.23.0".
+	Names []string
+	// Before is a day. What the packages need in turn is pinned by it: nothing that
+	// was published later is taken.
+	Before string
 }
 
 const (
-	// before pins what the packages need in turn: nothing published later is
-	// taken. It is after the newest of packages.
-	before = "2026-11-20"
 	// leastNode is the first major version of Node that runs all of them.
 	leastNode = 20
 	// installTime bounds the installation, which takes 20 s.
@@ -45,15 +40,16 @@ var unreachable = []string{
 	"ERR_SOCKET_TIMEOUT", "FETCH_ERROR", "ENOTCACHED", "E429", "E502", "E503", "E504",
 }
 
-// modules returns the node_modules directory with the clients, or skips the
-// test. The first call installs them.
-func modules(t *testing.T) string {
+// Modules returns the node_modules directory with the packages, or skips the
+// test: without the variable, Node or npm, or a registry that answers. The first
+// call installs them. Any goroutine that may use t.
+func (p Packages) Modules(t testing.TB) string {
 	t.Helper()
-	dir := os.Getenv(directoryVariable)
+	dir := os.Getenv(p.Variable)
 	if dir == "" {
-		t.Skipf("%s is not set: run make test-firehose-clients", directoryVariable)
+		t.Skipf("%s is not set: run make test-clients", p.Variable)
 	}
-	result := installOnce(dir)
+	result := p.installOnce(dir)
 	if result.skip != "" {
 		t.Skip(result.skip)
 	}
@@ -72,32 +68,36 @@ type installed struct {
 
 var (
 	installing sync.Mutex
-	done       = map[string]installed{} // by directory, of which there is one
+	done       = map[string]installed{} // by what home returns, of which there is one
 )
 
-func installOnce(dir string) installed {
+func (p Packages) installOnce(dir string) installed {
 	installing.Lock()
 	defer installing.Unlock()
-	result, ok := done[dir]
+	home := p.home(dir)
+	result, ok := done[home]
 	if !ok {
-		result = install(dir)
-		done[dir] = result
+		result = p.install(dir, home)
+		done[home] = result
 	}
 	return result
 }
 
-// install brings the packages into a directory below dir that is named for
-// them, unless they are there.
-func install(dir string) installed {
+// home is the directory below dir that is named for the packages.
+func (p Packages) home(dir string) string {
+	names := strings.NewReplacer("@", "", "/", "-").Replace(strings.Join(p.Names, "_"))
+	return filepath.Join(dir, names+"_"+p.Before)
+}
+
+// install brings the packages into their home, unless they are there.
+func (p Packages) install(dir, home string) installed {
 	if reason := lacks(); reason != "" {
 		return installed{skip: reason}
 	}
-	dir, err := filepath.Abs(dir)
+	home, err := filepath.Abs(home)
 	if err != nil {
 		return installed{err: err}
 	}
-	names := strings.NewReplacer("@", "", "/", "-").Replace(strings.Join(packages, "_"))
-	home := filepath.Join(dir, names+"_"+before)
 	if _, err := os.Stat(home); err == nil {
 		return installed{modules: filepath.Join(home, "node_modules")}
 	}
@@ -110,7 +110,7 @@ func install(dir string) installed {
 		return installed{err: err}
 	}
 	defer func() { _ = os.RemoveAll(part) }()
-	if result := npm(part); result.skip != "" || result.err != nil {
+	if result := p.npm(part); result.skip != "" || result.err != nil {
 		return result
 	}
 	if err := os.Rename(part, home); err != nil {
@@ -138,7 +138,7 @@ func lacks() string {
 }
 
 // npm installs the packages in dir. No script of theirs is run.
-func npm(dir string) installed {
+func (p Packages) npm(dir string) installed {
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{\"private\":true}\n"), 0o644); err != nil {
 		return installed{err: err}
 	}
@@ -146,8 +146,8 @@ func npm(dir string) installed {
 	defer cancel()
 	args := slices.Concat([]string{
 		"install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock",
-		"--save-exact", "--before=" + before, "--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=3000",
-	}, packages)
+		"--save-exact", "--before=" + p.Before, "--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=3000",
+	}, p.Names)
 	cmd := exec.CommandContext(ctx, "npm", args...)
 	cmd.Dir = dir
 	cmd.WaitDelay = 5 * time.Second
@@ -173,20 +173,4 @@ func npmCode(output []byte) string {
 		}
 	}
 	return ""
-}
-
-// TestNpmCode tells a registry that is away from one that says no.
-func TestNpmCode(t *testing.T) {
-	f := func(output, want string, skip bool) {
-		t.Helper()
-		got := npmCode([]byte(output))
-		if got != want || slices.Contains(unreachable, got) != skip {
-			t.Errorf("%q: got %q, want %q, skip %v", output, got, want, skip)
-		}
-	}
-	f("npm error code ENOTFOUND\nnpm error syscall getaddrinfo\n", "ENOTFOUND", true)
-	f("npm warn old\nnpm ERR! code EAI_AGAIN\n", "EAI_AGAIN", true)
-	f("npm error code E404\nnpm error 404 Not Found\n", "E404", false)
-	f("npm error code ETARGET\nnpm error notarget No matching version\n", "ETARGET", false)
-	f("Killed\n", "", false)
 }
