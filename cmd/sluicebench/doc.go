@@ -8,6 +8,7 @@
 //	sluicebench profile  record profiles of the relay under the suite's loads
 //	sluicebench sync     measure the encrypted sync relay
 //	sluicebench firehose  measure the repository event stream
+//	sluicebench aepws    measure the aep-0.1 WebSocket binding
 //	sluicebench echo     serve WebSocket echo through the relay's own code
 //
 // It owns its command line, the signals and the exit code, and nothing else:

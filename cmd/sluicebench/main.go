@@ -46,6 +46,7 @@ func (a *app) command() *cli.Command {
 			a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.echoCommand(),
 			a.syncCommand(), a.syncRelayCommand(), a.syncProbeCommand(),
 			a.firehoseCommand(), a.firehoseFloorCommand(), a.firehoseSourceCommand(),
+			a.aepwsCommand(),
 		},
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if name := cmd.Args().First(); name != "" {

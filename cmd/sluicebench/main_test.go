@@ -71,6 +71,10 @@ func TestCommandLine(t *testing.T) {
 	f("firehose-floor", exitOK, "listening on 127.0.0.1:", "")
 	f("firehose-source", exitOK, "listening on 127.0.0.1:", "")
 
+	f("aepws --help", exitOK, "--quick", "")
+	f("aepws x", exitUsage, "", "takes no argument")
+	f("aepws --relay /nonexistent --out "+t.TempDir(), exitFailed, "", "no such file")
+
 	f("list all", exitUsage, "", "takes no argument")
 	f("run fanout-ws-1k", exitUsage, "", "takes no argument")
 	f("run --only nothing --relay "+os.Args[0]+" --rivals= --out "+t.TempDir(), exitUsage, "", "nothing to run")
