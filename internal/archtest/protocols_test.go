@@ -169,6 +169,7 @@ func TestPagesAreComplete(t *testing.T) {
 		{"aep.md", "aep.md", "[RW]"},
 		{"sync.md", "sync-relay.md", "S"},
 		{"firehose.md", "subscribe-repos.md", "F"},
+		{"aep-ws-binding.md", "aep-ws-binding.md", "B"},
 	} {
 		contract, err := os.ReadFile(filepath.Join(dir, "..", "shared", "spec", c.contract))
 		if err != nil {
