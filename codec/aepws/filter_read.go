@@ -9,9 +9,10 @@ type FilterRequest struct {
 	// until the next Scan.
 	Raw    []byte
 	Filter *Filter // owned by the caller
-	// HasCursor tells that from_cursor was given. CursorID and CursorSequence
-	// are its parts; see ParseCursor.
+	// HasCursor tells that from_cursor was given. Cursor is its text as given,
+	// CursorID and CursorSequence are its parts; see ParseCursor.
 	HasCursor      bool
+	Cursor         string
 	CursorID       string
 	CursorSequence int64
 	Mode           Mode
@@ -153,7 +154,8 @@ func (x *filterReader) cursor(raw []byte) *Fault {
 	if err != nil {
 		return &Fault{SubscriptionRejected, "from_cursor is not <event id>:<sequence>", ReasonCursorMalformed}
 	}
-	x.r.HasCursor, x.r.CursorID, x.r.CursorSequence = true, string(id), sequence
+	x.r.HasCursor, x.r.Cursor = true, string(text)
+	x.r.CursorID, x.r.CursorSequence = x.r.Cursor[:len(id)], sequence
 	return nil
 }
 

@@ -98,6 +98,8 @@ func TestCursors(t *testing.T) {
 		f("evt_x:10", "gap cursor_unknown", 5, "e5:5")
 		f("e11:11", "gap cursor_in_future", 5, "e5:5") // case 28
 		f("e9:9223372036854775807", "gap cursor_in_future", 5, "e5:5")
+		f("e9:9999999999999999999", "gap cursor_in_future", 5, "e5:5") // told as given
+		f("e5:0005", "complete", 6, "")
 	}
 }
 

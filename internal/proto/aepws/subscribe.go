@@ -20,6 +20,7 @@ type request struct {
 	expires time.Time
 
 	hasCursor bool
+	cursor    string // as given
 	id        string // of the cursor
 	number    int64
 }
@@ -39,7 +40,7 @@ func (f *feed) subscribe(k outlet, req *aepws.FilterRequest, why cause) {
 	}
 	r := &request{
 		filter: req.Filter, raw: req.Raw, why: why, mode: req.Mode, expires: req.ExpiresAt,
-		hasCursor: req.HasCursor, id: req.CursorID, number: req.CursorSequence,
+		hasCursor: req.HasCursor, cursor: req.Cursor, id: req.CursorID, number: req.CursorSequence,
 	}
 	if len(su.list)+len(su.asking) >= f.h.cfg.maxSubscriptions {
 		f.refuse(k, r, aepws.Error{Code: aepws.SubscriptionRejected, Message: "the session has as many subscriptions as it may"})
@@ -141,7 +142,7 @@ func (f *feed) create(k outlet, r *request, st *start) {
 		return
 	}
 	s.base, s.firm = s.group.countTo(f, next)
-	s.replay = &replay{cursor: cursorOf(r.id, r.number), until: next - 1}
+	s.replay = &replay{cursor: r.cursor, until: next - 1}
 	s.next, s.lastID, s.lastNumber = st.from, r.id, r.number
 	if st.replay.Gap {
 		s.lastID, s.lastNumber = "", 0
