@@ -28,8 +28,8 @@ var small = Options{
 }
 
 // TestRun: each load does against a relay what it says, and has its figures. What
-// the subscribers get is checked by the loads themselves (B1 to B3; hard cases 31
-// and 34 of the contract).
+// the subscribers get is checked by the loads themselves (B1 to B3; hard case 31 of
+// the contract).
 func TestRun(t *testing.T) {
 	var out, progress bytes.Buffer
 	if err := Run(t.Context(), program, small, &out, &progress); err != nil {

@@ -103,7 +103,8 @@ func (s *session) peerClosed(code uint16, do []action) []action {
 }
 
 // mayBeSent tells if a close frame may carry the code: RFC 6455, 7.4.2, and B42,
-// which takes 1004 for a number like others.
+// which takes 1004 for a number like others; the reader of frames refuses that one
+// before (RFC 6455 reserves it).
 func mayBeSent(code uint16) bool {
 	switch code {
 	case 1005, 1006, 1015:
