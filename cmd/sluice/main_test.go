@@ -353,3 +353,14 @@ func TestVersion(t *testing.T) {
 		t.Error("empty version")
 	}
 }
+
+// R11: what is wrong with a setting is a usage error also where it is found out
+// only when the relay starts.
+func TestSettingFoundWrongAtStart(t *testing.T) {
+	o := runWith(t, func(context.Context, *slog.Logger, io.Writer, relay.Control) error {
+		return fmt.Errorf("relay: %w", &config.VariableError{Env: config.EnvAEPWSToken, Err: config.ErrExposed})
+	}, nil, "serve")
+	if o.code != exitUsage || !strings.Contains(o.stderr, config.EnvAEPWSToken) {
+		t.Errorf("exit %d, %q", o.code, o.stderr)
+	}
+}

@@ -113,7 +113,11 @@ func (a *app) runServe(ctx context.Context, cmd *cli.Command) error {
 	}
 	log := newLogger(a.stderr, cfg)
 	warn(log, cfg)
-	return a.serve(ctx, cfg, log, a.stdout, ctl)
+	err = a.serve(ctx, cfg, log, a.stdout, ctl)
+	if wrong, ok := errors.AsType[*config.VariableError](err); ok { // found out only when it was to be served
+		return cmdline.UsageError{Err: wrong}
+	}
+	return err
 }
 
 // warn logs what is allowed and deserves a thought.
