@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -162,7 +163,9 @@ func TestStop(t *testing.T) {
 	healthy(t, p)
 	for _, f := range readers {
 		items := f.end(t)
-		if f.err != nil {
+		// One that works off what it was sent for longer than the closing handshake
+		// may take is reset, and notices with its next acknowledgement.
+		if f.err != nil && !errors.Is(f.err, syscall.ECONNRESET) && !errors.Is(f.err, syscall.EPIPE) {
 			t.Errorf("case 41: a subscriber ends with %v", f.err)
 		}
 		wantRun(t, "live", items, items[0].Delivery.Sequence, items[len(items)-1].Delivery.Sequence)
