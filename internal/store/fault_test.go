@@ -195,6 +195,34 @@ func TestNotify(t *testing.T) {
 	}
 }
 
+// A group that could not begin refuses those that waited for it: what comes while
+// they are refused has a try of its own, for the lock may have gone.
+func TestRefusesOnlyWhatWaited(t *testing.T) {
+	s := open(t, func(c *Config) { c.BusyTimeout = 50 * time.Millisecond })
+	push(t, s, alice, 1, 0, ev("1", "s"))
+	other, err := sqldb.Open(sqldb.Source(s.cfg.Path, time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := other.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error, 1)
+	s.PushAsync(pushOf(alice, ev("2", "s")), func(_ PushResult, err error) {
+		if !errors.Is(err, ErrBusy) {
+			t.Errorf("while it is locked: %v", err)
+		}
+		if err := other.Exec("ROLLBACK"); err != nil {
+			t.Error(err)
+		}
+		s.PushAsync(pushOf(alice, ev("3", "s")), func(_ PushResult, err error) { second <- err })
+	})
+	if err := <-second; err != nil {
+		t.Errorf("a push that came while others were refused: %v", err)
+	}
+}
+
 // S48: another process holds the write lock: writes are refused after the
 // timeout, reads go on, and all is well after.
 func TestLockedFromOutside(t *testing.T) {

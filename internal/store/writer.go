@@ -85,7 +85,7 @@ func (w *writer) run() {
 			continue
 		}
 		if waiting > 0 {
-			w.runGroup()
+			w.runGroup(waiting)
 		}
 		if len(w.background) > 0 {
 			r := w.background[0]
@@ -115,10 +115,13 @@ func (w *writer) refuseAll() {
 }
 
 // runGroup takes requests as they wait and come into one transaction.
-func (w *writer) runGroup() {
+//
+// Where there is none to be had it refuses those that waited for it: what comes
+// meanwhile has a try of its own.
+func (w *writer) runGroup(waiting int) {
 	w.group = w.group[:0]
 	if err := w.begin(); err != nil {
-		w.refuseGroup(err)
+		w.refuseGroup(min(waiting, groupCount), err)
 		return
 	}
 	began := time.Now()
@@ -167,9 +170,9 @@ func (w *writer) groupTime() time.Duration {
 	return max(min(groupShare*w.lastCommit, maxGroupTime), w.leastGroup)
 }
 
-// refuseGroup answers as many as a group would have held.
-func (w *writer) refuseGroup(err error) {
-	for range groupCount {
+// refuseGroup answers so many requests.
+func (w *writer) refuseGroup(count int, err error) {
+	for range count {
 		r := w.queue.take()
 		if r == nil {
 			return
