@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/sluice-relay/sluice/codec/jsontext"
 )
 
 func addSeeds(f *testing.F) {
@@ -84,7 +86,7 @@ func checkMember(t *testing.T, s *Scanner, got *member, want stdMember) {
 	if escaped := bytes.IndexByte(name, '\\') >= 0; escaped != got.nameEscaped {
 		t.Fatalf("name %q: escaped %v", name, got.nameEscaped)
 	}
-	if decoded := appendUnescaped(nil, name); string(decoded) != want.name {
+	if decoded := jsontext.AppendUnescaped(nil, name); string(decoded) != want.name {
 		t.Fatalf("name %q, want %q", decoded, want.name)
 	}
 	raw := s.raw(got)
@@ -101,7 +103,7 @@ func checkMember(t *testing.T, s *Scanner, got *member, want stdMember) {
 	if err := json.Unmarshal(raw, &value); err != nil {
 		t.Fatal(err)
 	}
-	if decoded := appendUnescaped(nil, raw[1:len(raw)-1]); string(decoded) != value {
+	if decoded := jsontext.AppendUnescaped(nil, raw[1:len(raw)-1]); string(decoded) != value {
 		t.Fatalf("value %q, want %q", decoded, value)
 	}
 }

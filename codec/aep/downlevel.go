@@ -3,6 +3,8 @@ package aep
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/sluice-relay/sluice/codec/jsontext"
 )
 
 // Downlevel appends the event in text at level to (LevelNone or LevelMetadata,
@@ -106,7 +108,7 @@ func (d *downleveler) appendObject(dst, raw []byte, r fieldRange, index int) []b
 	for m := membersOf(raw); m.next(); {
 		name := inner(m.name)
 		if bytes.IndexByte(name, '\\') >= 0 {
-			name = appendUnescaped(scratch[:0], name)
+			name = jsontext.AppendUnescaped(scratch[:0], name)
 		}
 		child := r.member(viewString(name))
 		if child.plain() {

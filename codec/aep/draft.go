@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/sluice-relay/sluice/codec/jsontext"
+
 	"github.com/sluice-relay/sluice/codec/wsframe"
 )
 
@@ -113,7 +115,7 @@ func (s *Scanner) place(start, end uint32, escaped bool) span {
 		return span{start + d.shift, end - start}
 	}
 	from := len(d.tail)
-	d.tail = appendUnescaped(d.tail, s.text[start:end])
+	d.tail = jsontext.AppendUnescaped(d.tail, s.text[start:end])
 	return span{d.event.textEnd + uint32(from), uint32(len(d.tail) - from)}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/sluice-relay/sluice/codec/jsontext"
 )
 
 const (
@@ -112,7 +114,7 @@ func (s *Scanner) admitPosition(m *member, c core) *EnvelopeError {
 	e := &s.draft.event
 	raw := s.raw(m)
 	n, ok := parsePlain(raw)
-	if !ok && (raw[0] == '-' || isDigit(raw[0])) {
+	if !ok && (raw[0] == '-' || jsontext.IsDigit(raw[0])) {
 		var exact Integer
 		if exact, ok = ParseInteger(raw); ok {
 			n, ok = exact.Int64()
@@ -247,7 +249,7 @@ func validName(name []byte) bool {
 		return false
 	}
 	for _, c := range name {
-		if !(c >= 'a' && c <= 'z' || isDigit(c)) {
+		if !(c >= 'a' && c <= 'z' || jsontext.IsDigit(c)) {
 			return false
 		}
 	}
@@ -267,7 +269,7 @@ func validTraceparent(p []byte) bool {
 	for _, c := range p {
 		if c == '-' {
 			dashes++
-		} else if !isDigit(c) && (c < 'a' || c > 'f') {
+		} else if !jsontext.IsDigit(c) && (c < 'a' || c > 'f') {
 			return false
 		}
 	}

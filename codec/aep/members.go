@@ -39,7 +39,7 @@ func (s *Scanner) stringMember(name string) ([]byte, bool) {
 	if !m.valueEscaped {
 		return inner, true
 	}
-	s.decoded = appendUnescaped(s.decoded[:0], inner)
+	s.decoded = jsontext.AppendUnescaped(s.decoded[:0], inner)
 	return s.decoded, true
 }
 
@@ -49,7 +49,7 @@ func (s *Scanner) find(name string) *member {
 		m := &s.members[i]
 		raw := s.text[m.name:m.nameEnd]
 		if m.nameEscaped {
-			s.decoded = appendUnescaped(s.decoded[:0], raw)
+			s.decoded = jsontext.AppendUnescaped(s.decoded[:0], raw)
 			raw = s.decoded
 		}
 		if string(raw) == name {

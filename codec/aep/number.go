@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+
+	"github.com/sluice-relay/sluice/codec/jsontext"
 )
 
 // Integer is an exact integer of any size, kept as decimal digits and a power
@@ -75,7 +77,7 @@ func parsePlain(raw []byte) (int64, bool) {
 	}
 	n := int64(0)
 	for _, c := range raw {
-		if !isDigit(c) {
+		if !jsontext.IsDigit(c) {
 			return 0, false
 		}
 		n = n*10 + int64(c-'0')

@@ -112,7 +112,7 @@ func kindOf(raw []byte) byte {
 
 // isNumber reports whether a raw value is a number.
 func isNumber(raw []byte) bool {
-	return kindOf(raw) == '-' || isDigit(kindOf(raw))
+	return kindOf(raw) == '-' || jsontext.IsDigit(kindOf(raw))
 }
 
 // isNull reports whether a raw value is null.
@@ -221,7 +221,7 @@ func rawEqual(raw []byte, s string) bool {
 		return string(body) == s
 	}
 	var scratch [64]byte
-	return string(appendUnescaped(scratch[:0], body)) == s
+	return string(jsontext.AppendUnescaped(scratch[:0], body)) == s
 }
 
 // decodeString returns the decoded form of a raw string, as a copy.
@@ -230,5 +230,5 @@ func decodeString(raw []byte) string {
 	if bytes.IndexByte(body, '\\') < 0 {
 		return string(body)
 	}
-	return string(appendUnescaped(nil, body))
+	return string(jsontext.AppendUnescaped(nil, body))
 }

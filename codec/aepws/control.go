@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+
+	"github.com/sluice-relay/sluice/codec/jsontext"
 )
 
 // The requests of this file are read from the payload of an admitted control
@@ -69,7 +71,7 @@ func (s *Scanner) heartbeat(capabilities []byte, r *OpenRequest) {
 		return
 	}
 	raw := s.find(capabilities, "heartbeat_interval_ms")
-	if raw == nil || raw[0] != '-' && !isDigit(raw[0]) {
+	if raw == nil || raw[0] != '-' && !jsontext.IsDigit(raw[0]) {
 		return
 	}
 	// Out of range gives an infinity, which is clamped like any number.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"strconv"
+
+	"github.com/sluice-relay/sluice/codec/jsontext"
 )
 
 // maxSequenceDigits is the longest number in a cursor (B51).
@@ -27,7 +29,7 @@ func ParseCursor(text []byte) (id []byte, sequence int64, err error) {
 	}
 	n := uint64(0) // 19 digits fit
 	for _, c := range digits {
-		if !isDigit(c) {
+		if !jsontext.IsDigit(c) {
 			return nil, 0, ErrCursor
 		}
 		n = n*10 + uint64(c-'0')

@@ -1,5 +1,7 @@
 package aepws
 
+import "github.com/sluice-relay/sluice/codec/jsontext"
+
 import "strings"
 
 // Kind tells the control types apart. The zero Kind is a domain event.
@@ -120,7 +122,7 @@ func ValidType[T string | []byte](typ T) bool {
 			return false
 		case c == '.':
 			segments, first = segments+1, true
-		case !isDigit(c) && c != '_':
+		case !jsontext.IsDigit(c) && c != '_':
 			return false
 		}
 	}

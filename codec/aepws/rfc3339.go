@@ -1,5 +1,7 @@
 package aepws
 
+import "github.com/sluice-relay/sluice/codec/jsontext"
+
 import "time"
 
 // parseTime reads an RFC 3339 time with a zone (B21), in UTC. It takes what
@@ -13,7 +15,7 @@ func parseTime(p []byte) (t time.Time, ok bool) {
 	for i := range date {
 		c := p[i]
 		switch want := date[i]; {
-		case want == '0' && !isDigit(c), want == 'T' && c|0x20 != 't',
+		case want == '0' && !jsontext.IsDigit(c), want == 'T' && c|0x20 != 't',
 			(want == '-' || want == ':') && c != want:
 			return t, false
 		}
@@ -44,7 +46,7 @@ func fraction(p []byte) (nanos int, rest []byte, ok bool) {
 	if p[0] != '.' {
 		return 0, p, true
 	}
-	end := skipDigits(p, 1)
+	end := jsontext.DigitsEnd(p, 1)
 	for i := 1; i < 10; i++ {
 		nanos *= 10
 		if i < end {
@@ -60,7 +62,7 @@ func zone(p []byte) (offset time.Duration, ok bool) {
 		return 0, p[0]|0x20 == 'z'
 	}
 	if len(p) != len("+00:00") || p[0] != '+' && p[0] != '-' || p[3] != ':' ||
-		!isDigit(p[1]) || !isDigit(p[2]) || !isDigit(p[4]) || !isDigit(p[5]) {
+		!jsontext.IsDigit(p[1]) || !jsontext.IsDigit(p[2]) || !jsontext.IsDigit(p[4]) || !jsontext.IsDigit(p[5]) {
 		return 0, false
 	}
 	hours, minutes := number(p[1:3]), number(p[4:6])

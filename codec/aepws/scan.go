@@ -1,5 +1,7 @@
 package aepws
 
+import "github.com/sluice-relay/sluice/codec/jsontext"
+
 import "bytes"
 
 const (
@@ -23,8 +25,8 @@ type Scanner struct {
 	text   []byte
 	open   uint64 // one bit for each open container, set for an object
 	fields [fieldCount]span
-	names  nameSet // top-level members beside the known ones
-	twice  []Fault // members that occur twice
+	names  jsontext.NameSet // top-level members beside the known ones
+	twice  []Fault          // members that occur twice
 
 	// Where delivery stands among the members: the end of the value before it,
 	// 0 for none, and the start of the name after it, 0 for none.
@@ -67,7 +69,7 @@ func (s *Scanner) reset() {
 	s.text, s.fields = nil, [fieldCount]span{}
 	s.beforeDelivery, s.afterDelivery, s.lastEnd = 0, 0, 0
 	s.twice = s.twice[:0]
-	s.names.shrink()
+	s.names.Shrink()
 	if cap(s.decoded) > keepBytes {
 		s.decoded = nil
 	}
@@ -166,7 +168,7 @@ func (s *Scanner) scanTopName(i int) (int, field) {
 	case f != fieldOther && s.fields[f].end != 0:
 		s.foundTwice(twiceReasons[f])
 		f = fieldOther
-	case f == fieldOther && !s.names.add(name):
+	case f == fieldOther && !s.names.Add(name):
 		s.foundTwice("a member beside the known ones occurs twice")
 	}
 	return s.scanColon(i), f
@@ -185,7 +187,7 @@ func (s *Scanner) unescaped(p []byte) []byte {
 		return p
 	}
 	start := len(s.decoded)
-	s.decoded = appendUnescaped(s.decoded, p)
+	s.decoded = jsontext.AppendUnescaped(s.decoded, p)
 	return s.decoded[start:len(s.decoded):len(s.decoded)]
 }
 

@@ -1,59 +1,9 @@
 package aepws
 
 import (
-	"bytes"
 	"unicode/utf8"
 	"unsafe"
 )
-
-// appendUnescaped appends the decoded form of p, the inside of a valid JSON
-// string. A surrogate escape without its other half becomes U+FFFD. The
-// result is never longer than p.
-func appendUnescaped(dst, p []byte) []byte {
-	for {
-		run := bytes.IndexByte(p, '\\')
-		if run < 0 {
-			return append(dst, p...)
-		}
-		dst = append(dst, p[:run]...)
-		c := p[run+1]
-		p = p[run+2:]
-		switch c {
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'u':
-			r, size := unescapeRune(p)
-			dst = utf8.AppendRune(dst, r)
-			p = p[size:]
-			continue
-		}
-		dst = append(dst, c)
-	}
-}
-
-// unescapeRune decodes what follows \u, the second half of a surrogate pair
-// included, and returns how many bytes it took.
-func unescapeRune(p []byte) (rune, int) {
-	const highStart, lowStart, lowEnd = 0xD800, 0xDC00, 0xE000
-	r, _ := hex4(p)
-	if r < highStart || r >= lowEnd {
-		return r, 4
-	}
-	if r < lowStart && len(p) >= 10 && p[4] == '\\' && p[5] == 'u' {
-		if low, _ := hex4(p[6:]); low >= lowStart && low < lowEnd {
-			return (r-highStart)<<10 + (low - lowStart) + 0x10000, 10
-		}
-	}
-	return utf8.RuneError, 4
-}
 
 const hexDigits = "0123456789abcdef"
 

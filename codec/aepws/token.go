@@ -72,31 +72,11 @@ func (s *Scanner) scanEscape(i int) int {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 2
 	case 'u':
-		if _, ok := hex4(b[i+2:]); ok {
+		if _, ok := jsontext.Hex4(b[i+2:]); ok {
 			return i + 6
 		}
 	}
 	return s.fail(i, "invalid escape in a string")
-}
-
-// hex4 reads four hexadecimal digits at the start of p.
-func hex4(p []byte) (rune, bool) {
-	if len(p) < 4 {
-		return 0, false
-	}
-	r := rune(0)
-	for _, c := range p[:4] {
-		switch {
-		case isDigit(c):
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
 }
 
 // scanScalar scans the string, number or literal at i.
@@ -109,7 +89,7 @@ func (s *Scanner) scanScalar(i int) int {
 	case c == '"':
 		i, _ = s.scanString(i)
 		return i
-	case c == '-' || isDigit(c):
+	case c == '-' || jsontext.IsDigit(c):
 		return s.scanNumber(i)
 	case c == 't':
 		return s.scanLiteral(i, "true")
@@ -129,42 +109,11 @@ func (s *Scanner) scanLiteral(i int, literal string) int {
 	return s.fail(i, "expected a value")
 }
 
-// scanNumber scans the number at i: [-] int [frac] [exp] of RFC 8259. What
-// follows it is the caller's to check.
+// scanNumber scans the number at i. What follows it is the caller's to check.
 func (s *Scanner) scanNumber(i int) int {
-	b := s.text
-	start := i
-	if b[i] == '-' {
-		i++
+	end, ok := jsontext.NumberEnd(s.text, i)
+	if !ok {
+		return s.fail(i, "invalid number")
 	}
-	whole := i
-	if i = skipDigits(b, i); i == whole || b[whole] == '0' && i > whole+1 {
-		return s.fail(start, "invalid number")
-	}
-	if i < len(b) && b[i] == '.' {
-		fraction := i + 1
-		if i = skipDigits(b, fraction); i == fraction {
-			return s.fail(start, "invalid number")
-		}
-	}
-	if i < len(b) && b[i]|0x20 == 'e' {
-		i++
-		if i < len(b) && (b[i] == '+' || b[i] == '-') {
-			i++
-		}
-		exponent := i
-		if i = skipDigits(b, exponent); i == exponent {
-			return s.fail(start, "invalid number")
-		}
-	}
-	return i
+	return end
 }
-
-func skipDigits(b []byte, i int) int {
-	for i < len(b) && isDigit(b[i]) {
-		i++
-	}
-	return i
-}
-
-func isDigit(c byte) bool { return c-'0' <= 9 }

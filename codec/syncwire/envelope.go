@@ -1,5 +1,7 @@
 package syncwire
 
+import "github.com/sluice-relay/sluice/codec/jsontext"
+
 // Envelope is one checked envelope of a push (S18). Its slices are borrowed
 // until the call that handed it out returns.
 type Envelope struct {
@@ -79,13 +81,13 @@ func fieldOf(name []byte) field {
 
 // checker checks envelopes and holds scratch for it.
 type checker struct {
-	others  nameSet
+	others  jsontext.NameSet
 	decoded []byte
 	owner   []byte // ownerId of the envelope checked last, decoded
 }
 
 func (c *checker) reset() {
-	c.others.shrink()
+	c.others.Shrink()
 	if cap(c.decoded) > keepBytes {
 		c.decoded = nil
 	}
@@ -96,7 +98,7 @@ func (c *checker) reset() {
 // the ids of e. It returns why the envelope is refused, or nothing.
 func (c *checker) check(e *Envelope) (reason string) {
 	e.EventID, e.StreamID, c.owner = nil, nil, nil
-	c.others.clear()
+	c.others.Clear()
 	c.decoded = c.decoded[:0]
 	seen := uint(0)
 	for m := (members{text: e.Stored}); m.next(); {
@@ -104,7 +106,7 @@ func (c *checker) check(e *Envelope) (reason string) {
 		name, c.decoded = decoded(m.name, c.decoded)
 		f := fieldOf(name)
 		if f == fieldOther {
-			if !c.others.add(name) {
+			if !c.others.Add(name) {
 				return "a member occurs twice"
 			}
 			continue

@@ -1,43 +1,46 @@
-package aepws
+package jsontext
 
 import "hash/maphash"
 
 const (
 	// fewNames are compared with each other; beyond, a table is made.
 	fewNames = 16
-	// keepNames is the size of the set that outlives one message.
-	keepNames = 1024
+	// KeepNames is the size of the set that outlives one text; a name has up to
+	// four slots.
+	KeepNames = 1024
 )
 
 var nameSeed = maphash.MakeSeed()
 
-// nameSet finds repeated names in time linear in their bytes, whatever they
+// NameSet finds repeated names in time linear in their bytes, whatever they
 // are: beyond a few they are found by a hash that is keyed anew in each
-// process. It borrows the names until clear.
-type nameSet struct {
+// process. It borrows the names until Clear. The zero
+// value is empty. One goroutine at a time.
+type NameSet struct {
 	names [][]byte
 	table []uint32 // 1 + index into names, 0 where free; a power of two
 }
 
-func (s *nameSet) clear() {
+// Clear empties the set and keeps its memory.
+func (s *NameSet) Clear() {
 	clear(s.names)
 	s.names = s.names[:0]
 	s.table = s.table[:0]
 }
 
-// shrink clears, and drops scratch that one message made large.
-func (s *nameSet) shrink() {
-	s.clear()
-	if cap(s.names) > keepNames {
+// Shrink clears, and drops memory that one text made large.
+func (s *NameSet) Shrink() {
+	s.Clear()
+	if cap(s.names) > KeepNames {
 		s.names = nil
 	}
-	if cap(s.table) > 4*keepNames {
+	if cap(s.table) > 4*KeepNames {
 		s.table = nil
 	}
 }
 
-// add adds a name and reports false when it is there already.
-func (s *nameSet) add(name []byte) bool {
+// Add adds a name and reports false when it is there already.
+func (s *NameSet) Add(name []byte) bool {
 	if len(s.names) < fewNames {
 		for _, other := range s.names {
 			if string(other) == string(name) {
@@ -60,7 +63,7 @@ func (s *nameSet) add(name []byte) bool {
 }
 
 // slot returns where the name is, or the free place where it goes.
-func (s *nameSet) slot(name []byte) int {
+func (s *NameSet) slot(name []byte) int {
 	mask := len(s.table) - 1
 	i := int(maphash.Bytes(nameSeed, name)) & mask
 	for ; s.table[i] != 0; i = (i + 1) & mask {
@@ -72,7 +75,7 @@ func (s *nameSet) slot(name []byte) int {
 }
 
 // grow makes the table four times as large as the names need now.
-func (s *nameSet) grow() {
+func (s *NameSet) grow() {
 	size := 8 * fewNames
 	for size < 4*len(s.names) {
 		size *= 2
@@ -86,3 +89,6 @@ func (s *nameSet) grow() {
 		s.table[s.slot(name)] = uint32(i + 1)
 	}
 }
+
+// Kept returns for how many names, and of how many slots, the set keeps memory.
+func (s *NameSet) Kept() (names, slots int) { return cap(s.names), cap(s.table) }
