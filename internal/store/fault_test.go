@@ -43,7 +43,7 @@ func script(t testing.TB, s *Store, do func(w *writer) error) chan error {
 
 func enqueue(t testing.TB, s *Store, r *scripted) chan error {
 	t.Helper()
-	if err := s.queue.put(r); err != nil {
+	if err := s.queue.Put(r, r.bytes()); err != nil {
 		t.Fatal(err)
 	}
 	return r.done
@@ -166,7 +166,7 @@ func TestQueueBoundsAndStop(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
 	<-s.stop
-	for _, stopped := s.queue.state(); !stopped; _, stopped = s.queue.state() {
+	for _, stopped := s.queue.State(); !stopped; _, stopped = s.queue.State() {
 	}
 	release()
 	wantErr(t, "waiting", waiting()[0], ErrStopped)

@@ -82,7 +82,7 @@ func (s *Store) Stats() Stats {
 		Slices: c.slices.Load(), Checkpoints: c.checkpoints.Load(),
 		TotalBytes: c.totalBytes.Load(), Owners: c.owners.Load(), LastSeq: c.lastSeq.Load(),
 	}
-	st.QueueCount, st.QueueBytes = s.queue.load()
+	st.QueueCount, st.QueueBytes = s.queue.Load()
 	st.WALBytes = sqldb.Size(s.cfg.Path + "-wal")
 	return st
 }

@@ -46,7 +46,7 @@ func Open(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("store: opening %s: %w", cfg.Path, err)
 	}
 	s := &Store{
-		cfg: cfg, writer: db, queue: newQueue(cfg.QueueCount, cfg.QueueBytes),
+		cfg: cfg, writer: db, queue: sqldb.NewQueue[request](cfg.QueueCount, cfg.QueueBytes, ErrStopped),
 		done: make(chan struct{}), stop: make(chan struct{}),
 	}
 	w, lastRun, err := s.prepare()
@@ -132,7 +132,7 @@ func (s *Store) maintain(lastRun time.Time) {
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.stop)
-		s.queue.stop()
+		s.queue.Stop()
 		<-s.done
 		s.ended.Wait()
 		// The writing connection closes last: it cleans the write-ahead log up.

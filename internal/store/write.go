@@ -2,7 +2,7 @@ package store
 
 // submit queues r; refused, it answers through refuse.
 func (s *Store) submit(r request, refuse func(error)) {
-	if err := s.queue.put(r); err != nil {
+	if err := s.queue.Put(r, r.bytes()); err != nil {
 		s.stats.failure(err)
 		refuse(err)
 	}

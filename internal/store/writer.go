@@ -75,13 +75,13 @@ func (w *writer) now() time.Time { return w.s.cfg.Now() }
 func (w *writer) run() {
 	defer close(w.s.done)
 	for {
-		waiting, stopped := w.queue.state()
+		waiting, stopped := w.queue.State()
 		if stopped {
 			w.refuseAll()
 			return
 		}
 		if waiting == 0 && len(w.background) == 0 {
-			<-w.queue.ready
+			<-w.queue.Ready()
 			continue
 		}
 		if waiting > 0 {
@@ -101,7 +101,7 @@ func (w *writer) run() {
 
 // refuseAll answers everything that waits; the queue takes no more.
 func (w *writer) refuseAll() {
-	for r := w.queue.take(); r != nil; r = w.queue.take() {
+	for r := w.queue.Take(); r != nil; r = w.queue.Take() {
 		w.finish(r, ErrStopped)
 	}
 	rest := w.background
@@ -127,7 +127,7 @@ func (w *writer) runGroup(waiting int) {
 	began := time.Now()
 	var size int64
 	for len(w.group) < w.maxGroup && size < groupBytes && time.Since(began) < w.groupTime() {
-		r := w.queue.take()
+		r := w.queue.Take()
 		if r == nil {
 			break
 		}
@@ -173,7 +173,7 @@ func (w *writer) groupTime() time.Duration {
 // refuseGroup answers so many requests.
 func (w *writer) refuseGroup(count int, err error) {
 	for range count {
-		r := w.queue.take()
+		r := w.queue.Take()
 		if r == nil {
 			return
 		}
@@ -348,7 +348,7 @@ func (w *writer) settle(o outcome) {
 func (w *writer) finish(r request, err error) {
 	w.s.stats.failure(err)
 	if _, internal := r.(internalRequest); !internal {
-		w.queue.release(r)
+		w.queue.Release(r.bytes())
 	}
 	r.answer(w, err)
 }

@@ -355,7 +355,7 @@ func TestQueueBoundsAndStop(t *testing.T) {
 	}
 	closed := make(chan error)
 	go func() { closed <- l.Close() }()
-	eventually(t, "stop", func() bool { _, stopped := l.queue.state(); return stopped })
+	eventually(t, "stop", func() bool { _, stopped := l.queue.State(); return stopped })
 	release()
 	wantErr(t, "waiting", (<-one).err, ErrStopped)
 	wantErr(t, "close", <-closed, nil)

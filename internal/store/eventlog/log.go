@@ -40,7 +40,7 @@ func Open(cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{cfg: cfg, queue: newQueue(cfg.QueueCount, cfg.QueueBytes), done: make(chan struct{})}
+	l := &Log{cfg: cfg, queue: sqldb.NewQueue[request](cfg.QueueCount, cfg.QueueBytes, ErrStopped), done: make(chan struct{})}
 	l.state.Store(&State{})
 	w := newWriter(l)
 	there, err := exists(cfg.Path)
@@ -80,7 +80,8 @@ func exists(path string) (bool, error) {
 func (l *Log) Append(e Event, done func(Result, error)) {
 	err := e.check()
 	if err == nil {
-		err = l.queue.put(&appendRequest{event: e, done: done})
+		r := &appendRequest{event: e, done: done}
+		err = l.queue.Put(r, r.bytes())
 	}
 	if err != nil {
 		l.stats.failure(err)
@@ -94,7 +95,8 @@ func (l *Log) Append(e Event, done func(Result, error)) {
 func (l *Log) DeadLetter(d DeadLetter, done func(error)) {
 	err := d.check()
 	if err == nil {
-		err = l.queue.put(&deadRequest{letter: d, done: done})
+		r := &deadRequest{letter: d, done: done}
+		err = l.queue.Put(r, r.bytes())
 	}
 	if err != nil {
 		l.stats.failure(err)
@@ -140,7 +142,7 @@ func (l *Log) Ping() error {
 // a callback.
 func (l *Log) Close() error {
 	l.closing.Do(func() {
-		l.queue.stop()
+		l.queue.Stop()
 		<-l.done
 		if d := l.opened.Load(); d != nil {
 			l.closed = d.close()

@@ -194,7 +194,7 @@ func (s *scripted) answer(err error)      { s.done <- err }
 func script(t testing.TB, l *Log, do func(w *writer) error) chan error {
 	t.Helper()
 	s := &scripted{do: do, done: make(chan error, 1)}
-	wantErr(t, "script", l.queue.put(s), nil)
+	wantErr(t, "script", l.queue.Put(s, s.bytes()), nil)
 	return s.done
 }
 

@@ -137,7 +137,7 @@ func TestAgeAlone(t *testing.T) {
 	})
 	addAll(t, l, many(0, 100, 0)...)
 	late.Store(int64(time.Hour + time.Millisecond))
-	l.queue.ring() // the writer sleeps for up to a minute
+	l.queue.Ring() // the writer sleeps for up to a minute
 	eventually(t, "retention", func() bool { return l.State() == State{Newest: 100, Evicted: 100} })
 	if n := add(t, l, ev("next")); n != 101 {
 		t.Errorf("number %d", n)
@@ -162,7 +162,7 @@ func TestRetentionTriesAgain(t *testing.T) {
 	defer c.Close()
 	wantErr(t, "lock", c.Exec("BEGIN IMMEDIATE"), nil)
 	late.Store(int64(2 * time.Hour))
-	l.queue.ring()
+	l.queue.Ring()
 	eventually(t, "failure", func() bool { return l.Stats().Busy > 0 })
 	if st := l.State(); st.Events != 10 || l.Stats().Slices != 0 {
 		t.Errorf("%+v", st)

@@ -99,7 +99,7 @@ func (l *Log) Stats() Stats {
 		Checkpoints: c.checkpoints.Load(), Busy: c.busy.Load(), Failed: c.failed.Load(),
 		Log: l.State(),
 	}
-	st.QueueCount, st.QueueBytes = l.queue.load()
+	st.QueueCount, st.QueueBytes = l.queue.Load()
 	if st.Opened {
 		st.FileBytes, st.WALBytes = sqldb.Size(l.cfg.Path), sqldb.Size(l.cfg.Path+"-wal")
 	}

@@ -95,7 +95,7 @@ func (w *writer) run() {
 	defer close(w.l.done)
 	defer w.timer.Stop()
 	for {
-		waiting, stopped := w.queue.state()
+		waiting, stopped := w.queue.State()
 		if stopped {
 			w.refuse(w.l.cfg.QueueCount, ErrStopped)
 			return
@@ -104,7 +104,7 @@ func (w *writer) run() {
 		if waiting == 0 && due > 0 {
 			w.timer.Reset(due)
 			select {
-			case <-w.queue.ready:
+			case <-w.queue.Ready():
 			case <-w.timer.C:
 			}
 			continue
@@ -124,7 +124,7 @@ func (w *writer) run() {
 // refuse answers as many as wait, n at most, with err.
 func (w *writer) refuse(n int, err error) {
 	for range n {
-		r := w.queue.take()
+		r := w.queue.Take()
 		if r == nil {
 			return
 		}
@@ -144,7 +144,7 @@ func (w *writer) runGroup(waiting int) {
 	began := time.Now()
 	var size int64
 	for len(w.group) < w.maxGroup && size < groupBytes && time.Since(began) < w.groupTime() {
-		r := w.queue.take()
+		r := w.queue.Take()
 		if r == nil {
 			break
 		}
@@ -178,7 +178,7 @@ func (w *writer) settle() {
 
 func (w *writer) finish(o outcome) {
 	w.l.stats.failure(o.err)
-	w.queue.release(o.r)
+	w.queue.Release(o.r.bytes())
 	o.r.answer(o.err)
 }
 
