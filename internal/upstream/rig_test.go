@@ -10,12 +10,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/relaytest"
 
 	"github.com/coder/websocket"
 
@@ -30,32 +31,7 @@ const patience = 30 * time.Second
 var errDisk = errors.New("disk is full")
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if left := leaked(5 * time.Second); code == 0 && left != "" {
-		fmt.Fprintf(os.Stderr, "goroutines left:\n%s\n", left)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// leaked returns the stacks of goroutines of the code under test and of the
-// WebSocket library, if any are left after timeout.
-func leaked(timeout time.Duration) string {
-	deadline := time.Now().Add(timeout)
-	for {
-		var left []string
-		buf := make([]byte, 4<<20)
-		buf = buf[:runtime.Stack(buf, true)]
-		for g := range strings.SplitSeq(string(buf), "\n\n") {
-			if strings.Contains(g, "internal/upstream.(*") || strings.Contains(g, "coder/websocket") {
-				left = append(left, g)
-			}
-		}
-		if len(left) == 0 || time.Now().After(deadline) {
-			return strings.Join(left, "\n\n")
-		}
-		time.Sleep(20 * time.Millisecond) // pacing
-	}
+	os.Exit(relaytest.RunLeakFree(m, "internal/upstream.(*", "coder/websocket"))
 }
 
 // await polls until done reports true.

@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/relaytest"
 
 	"github.com/sluice-relay/sluice/codec/aep"
 	"github.com/sluice-relay/sluice/internal/client"
@@ -26,32 +27,7 @@ var seedFlag = flag.Uint64("follow.seed", 0, "seed of what is random, 0 for a ne
 
 func TestMain(m *testing.M) {
 	testrelay.Main()
-	code := m.Run()
-	if left := leaked(5 * time.Second); code == 0 && left != "" {
-		fmt.Fprintf(os.Stderr, "goroutines left:\n%s\n", left)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// leaked returns the stacks of goroutines of the code under test, if any are
-// left after timeout.
-func leaked(timeout time.Duration) string {
-	deadline := time.Now().Add(timeout)
-	for {
-		var left []string
-		buf := make([]byte, 4<<20)
-		buf = buf[:runtime.Stack(buf, true)]
-		for g := range strings.SplitSeq(string(buf), "\n\n") {
-			if strings.Contains(g, "follow.(*follower)") {
-				left = append(left, g)
-			}
-		}
-		if len(left) == 0 || time.Now().After(deadline) {
-			return strings.Join(left, "\n\n")
-		}
-		time.Sleep(20 * time.Millisecond) // pacing
-	}
+	os.Exit(relaytest.RunLeakFree(m, "follow.(*follower)"))
 }
 
 // at returns the relay at an address.

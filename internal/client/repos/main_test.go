@@ -9,12 +9,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/relaytest"
 
 	"github.com/coder/websocket"
 
@@ -29,32 +30,7 @@ const patience = 60 * time.Second
 
 func TestMain(m *testing.M) {
 	testrelay.Main()
-	code := m.Run()
-	if left := leaked(5 * time.Second); code == 0 && left != "" {
-		fmt.Fprintf(os.Stderr, "goroutines left:\n%s\n", left)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// leaked returns the stacks of goroutines of the code under test, if any are
-// left after timeout.
-func leaked(timeout time.Duration) string {
-	deadline := time.Now().Add(timeout)
-	for {
-		var left []string
-		buf := make([]byte, 4<<20)
-		buf = buf[:runtime.Stack(buf, true)]
-		for g := range strings.SplitSeq(string(buf), "\n\n") {
-			if strings.Contains(g, "repos.(*") || strings.Contains(g, "repos.Publish") {
-				left = append(left, g)
-			}
-		}
-		if len(left) == 0 || time.Now().After(deadline) {
-			return strings.Join(left, "\n\n")
-		}
-		time.Sleep(20 * time.Millisecond) // pacing
-	}
+	os.Exit(relaytest.RunLeakFree(m, "repos.(*", "repos.Publish"))
 }
 
 const did = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
