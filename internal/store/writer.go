@@ -243,12 +243,7 @@ func (w *writer) begin() error {
 	if err := w.s.files.Check(); err != nil {
 		return err
 	}
-	err := w.db.Exec("BEGIN IMMEDIATE")
-	if err != nil && !errors.Is(err, ErrBusy) {
-		// A transaction that a failed rollback left open would be in the way.
-		w.rollback()
-		err = w.db.Exec("BEGIN IMMEDIATE")
-	}
+	err := w.db.Begin()
 	if err == nil {
 		if err = w.refresh(); err != nil {
 			w.rollback()
@@ -324,9 +319,9 @@ func (w *writer) commit(requests int) error {
 	return nil
 }
 
-// rollback ends the transaction, which SQLite may have ended itself.
+// rollback ends the transaction and forgets what it would have changed.
 func (w *writer) rollback() {
-	_ = w.db.Exec("ROLLBACK") // "no transaction is active" is the good case
+	w.db.Rollback()
 	w.cur = w.saved
 }
 

@@ -212,13 +212,7 @@ func (w *writer) begin() error {
 	if err := w.db.files.Check(); err != nil {
 		return err
 	}
-	err := w.db.writer.Exec("BEGIN IMMEDIATE")
-	if err != nil && !errors.Is(err, ErrBusy) {
-		// A transaction that a failed rollback left open would be in the way.
-		w.rollback()
-		err = w.db.writer.Exec("BEGIN IMMEDIATE")
-	}
-	if err != nil {
+	if err := w.db.writer.Begin(); err != nil {
 		return fmt.Errorf("event log: begin: %w", err)
 	}
 	if err := w.refresh(); err != nil {
@@ -305,9 +299,9 @@ func (w *writer) landed() {
 	}
 }
 
-// rollback ends the transaction, which SQLite may have ended itself.
+// rollback ends the transaction and forgets what it would have changed.
 func (w *writer) rollback() {
-	_ = w.db.writer.Exec("ROLLBACK") // "no transaction is active" is the good case
+	w.db.writer.Rollback()
 	w.cur = w.saved
 	clear(w.fresh)
 	w.fresh = w.fresh[:0]

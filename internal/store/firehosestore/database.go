@@ -2,7 +2,6 @@ package firehosestore
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -75,43 +74,13 @@ func (d *database) close() error {
 	return errors.Join(err, d.writer.Close())
 }
 
-// transaction runs f between BEGIN and COMMIT; a failure leaves no trace. It
-// returns how long the commit took. The caller holds Store.mu.
+// transaction runs f in a transaction; a failure leaves no trace. It returns how
+// long the commit took. The caller holds Store.mu.
 func (d *database) transaction(f func(*sqldb.Conn) error) (took time.Duration, err error) {
-	if err := d.begin(); err != nil {
-		return 0, err
-	}
-	if err := f(d.writer); err != nil {
-		d.rollback()
-		return 0, err
-	}
-	began := time.Now()
-	if err := d.writer.Exec("COMMIT"); err != nil {
-		d.rollback()
-		return 0, fmt.Errorf("firehose store: commit: %w", err)
-	}
-	return time.Since(began), nil
-}
-
-func (d *database) begin() error {
 	if err := d.files.Check(); err != nil {
-		return err
+		return 0, err
 	}
-	err := d.writer.Exec("BEGIN IMMEDIATE")
-	if err != nil && !errors.Is(err, ErrBusy) {
-		// A transaction that a failed rollback left open would be in the way.
-		d.rollback()
-		err = d.writer.Exec("BEGIN IMMEDIATE")
-	}
-	if err != nil {
-		return fmt.Errorf("firehose store: begin: %w", err)
-	}
-	return nil
-}
-
-// rollback ends the transaction, which SQLite may have ended itself.
-func (d *database) rollback() {
-	_ = d.writer.Exec("ROLLBACK") // "no transaction is active" is the good case
+	return d.writer.Transaction(f)
 }
 
 // read runs f on the reading connection; each of its statements sees one state.

@@ -103,6 +103,37 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+// A transaction that fails leaves nothing, a lock is told as one, and one that was
+// left open is ended first.
+func TestTransaction(t *testing.T) {
+	c, path := fresh(t, "journal_mode(WAL)")
+	wantErr(t, "script", c.Script("CREATE TABLE t (n)"), nil)
+	insert := func(fail error) error {
+		_, err := c.Transaction(func(c *Conn) error {
+			return errors.Join(c.Exec("INSERT INTO t VALUES (1)"), fail)
+		})
+		return err
+	}
+	rows := func(want int64) {
+		t.Helper()
+		if n, err := c.Int("SELECT count(*) FROM t"); n != want || err != nil {
+			t.Errorf("%d rows, %v, want %d", n, err, want)
+		}
+	}
+	wantErr(t, "good", insert(nil), nil)
+	rows(1)
+	own := errors.New("own")
+	wantErr(t, "failed", insert(own), own)
+	rows(1)
+	other := open(t, path)
+	wantErr(t, "lock", other.Begin(), nil)
+	wantErr(t, "locked", insert(nil), ErrBusy)
+	other.Rollback()
+	wantErr(t, "left open", c.Exec("BEGIN"), nil)
+	wantErr(t, "after it", insert(nil), nil)
+	rows(2)
+}
+
 func TestBadFiles(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text.db")
