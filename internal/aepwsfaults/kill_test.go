@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/faults"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // TestKill: hard cases 34 and 36: the program is killed at random moments under
@@ -27,7 +28,7 @@ func playLives(t *testing.T, retention int) {
 		seed := rand.New(rand.NewPCG(random.Uint64(), 2))
 		l.writers = append(l.writers, &writer{name: fmt.Sprint("w", i), random: seed, ledger: l.ledger})
 	}
-	total := kills(t, 10)
+	total := testrelay.Kills(t, 10)
 	for n := 0; l.killed < total; n++ {
 		l.one(t, n)
 	}

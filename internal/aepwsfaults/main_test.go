@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,23 +34,6 @@ func newRand(t *testing.T) *rand.Rand {
 	}
 	t.Logf("seed %d, repeat with -aepwsfaults.seed", seed)
 	return rand.New(rand.NewPCG(seed, 1))
-}
-
-// killsVariable sets how often the tests kill.
-const killsVariable = "SLUICE_KILLS"
-
-// kills returns how often a test is to kill: few unless the variable says more.
-func kills(t *testing.T, few int) int {
-	t.Helper()
-	text := os.Getenv(killsVariable)
-	if text == "" {
-		return few
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s is %q", killsVariable, text)
-	}
-	return n
 }
 
 // start runs the program on a data directory.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/faults"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 const (
@@ -154,7 +155,7 @@ func (c *chain) finish(t *testing.T) {
 func TestChain(t *testing.T) {
 	random := newRand(t)
 	c := startChain(t, rand.New(rand.NewPCG(random.Uint64(), 2)), persistTime, true)
-	for total := kills(t, 10); c.a.kills < total; {
+	for total := testrelay.Kills(t, 10); c.a.kills < total; {
 		c.awaitMoment(t, random)
 		c.a.kill(t)
 		c.a.start(t)
@@ -176,7 +177,7 @@ func TestChain(t *testing.T) {
 func TestChainAnyMoment(t *testing.T) {
 	random := newRand(t)
 	c := startChain(t, rand.New(rand.NewPCG(random.Uint64(), 2)), slowPersist, true)
-	for total := kills(t, 5); c.a.kills < total; {
+	for total := testrelay.Kills(t, 5); c.a.kills < total; {
 		life := slowPersist * 2
 		if c.a.kills%4 == 1 {
 			life = slowPersist * 9
@@ -196,7 +197,7 @@ func TestChainAnyMoment(t *testing.T) {
 func TestChainBothKilled(t *testing.T) {
 	random := newRand(t)
 	c := startChain(t, rand.New(rand.NewPCG(random.Uint64(), 2)), persistTime, false)
-	for total := kills(t, 10); c.a.kills+c.b.kills < total || c.b.kills == 0; {
+	for total := testrelay.Kills(t, 10); c.a.kills+c.b.kills < total || c.b.kills == 0; {
 		c.awaitMoment(t, random)
 		victims := [][]*link{{c.a}, {c.b}, {c.a, c.b}, {c.b, c.a}}[random.IntN(4)]
 		var killing sync.WaitGroup

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // TestKillNumbers: hard cases 8 and 10: the program is killed between the
@@ -16,7 +18,7 @@ func TestKillNumbers(t *testing.T) {
 	for _, floor := range []string{"1", "auto"} {
 		t.Run("floor="+floor, func(t *testing.T) {
 			l := &lives{random: newRand(t), dir: t.TempDir(), floor: floor, ledger: newLedger()}
-			total := kills(t, 20)
+			total := testrelay.Kills(t, 20)
 			for n := 0; l.killed < total; n++ {
 				l.one(t, n)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/codec/firehose"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // TestPowerCutBeforeSync: hard case 24, one commit: handed over and not synced,
@@ -46,7 +47,7 @@ func TestPowerCuts(t *testing.T) {
 	random := newRand(t)
 	dir := t.TempDir()
 	book := newLedger()
-	cuts := kills(t, 20)
+	cuts := testrelay.Kills(t, 20)
 	commits, lost, announced := 0, 0, 0
 	var changed []*repo // to be announced at the next start (F47)
 	for life := range cuts {
