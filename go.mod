@@ -15,10 +15,12 @@ require (
 	github.com/prometheus/client_golang v1.23.2
 	github.com/rivo/uniseg v0.4.7
 	github.com/schollz/progressbar/v3 v3.19.1
+	github.com/tyler-smith/go-bip39 v1.1.0
 	github.com/urfave/cli/v3 v3.14.0
 	github.com/valyala/fasthttp v1.78.0
 	golang.org/x/sys v0.50.0
-	golang.org/x/term v0.44.0
+	golang.org/x/term v0.47.0
+	golang.org/x/text v0.43.0
 	modernc.org/sqlite v1.62.0
 )
 

@@ -81,6 +81,8 @@ var homes = func() map[string]home {
 		"golang.org/x/term":                   {code: []string{"cmd/sluice"}},
 		"github.com/schollz/progressbar/v3":   {code: []string{"cmd/sluice"}},
 		"github.com/rivo/uniseg":              {code: []string{"internal/client/render"}},
+		"github.com/tyler-smith/go-bip39":     {code: []string{"codec/synccrypt"}},
+		"golang.org/x/text":                   {code: []string{"codec/synccrypt"}},
 		"database/sql":                        {code: []string{"internal/store"}},
 	}
 	for _, driver := range sqlDrivers {

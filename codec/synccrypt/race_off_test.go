@@ -1,0 +1,5 @@
+//go:build !race
+
+package synccrypt
+
+const raceEnabled = false
