@@ -1,0 +1,5 @@
+//go:build !race
+
+package devicestore
+
+const raceEnabled = false
