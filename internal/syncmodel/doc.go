@@ -27,4 +27,19 @@
 //
 // With SEQ_FLOOR=auto these hold for cursors above 2^40 only: see TestAutoGap
 // for those that a store issued in its first ten minutes (S35).
+//
+// The same model runs with devices of internal/device, TestRealModel: real
+// encryption, databases and clocks that are up to an hour off, under one or
+// more relays, which are wiped, restored, killed, added and removed; devices
+// are opened again, made from the phrase alone in mid-run, and one loses its
+// disk. It holds both sides to more, since these devices keep an event until
+// they have seen it come back:
+//
+//   - R1: when faults are over and the clocks agree, a bounded number of rounds
+//     makes all devices hold exactly the winner by HLC of all writes ever made,
+//     and owe nobody anything. A Sync whose relays are well never fails.
+//   - R2: no device ever holds, and no relay stores, what nobody wrote.
+//   - R3: each relay then has the winner of each row, and compacted nothing
+//     else; all of it opens.
+//   - R4: a device re-seeds a relay at most once for each time it lost history.
 package syncmodel

@@ -46,6 +46,9 @@ func TestModel(t *testing.T) {
 // TestModelAuto is TestModel with the default floor, for stores that were
 // raised to it (S29): 10,000 numbers were issued before the devices see one.
 func TestModelAuto(t *testing.T) {
+	if raceDetector {
+		t.Skip("10,000 numbers take minutes with the race detector; TestAutoRaised issues them too")
+	}
 	models(t, scale(3, 1), 60, false, "SEQ_FLOOR=auto")
 }
 
