@@ -151,8 +151,8 @@ soak: ## churn, stalls, faults and restarts for SLUICE_SOAK, every view checked
 	SLUICE_SOAK='$(SLUICE_SOAK)' $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./internal/faults
 
 .PHONY: kills
-kills: ## kill relays SLUICE_KILLS times: the firehose, alone and in chains, and aep-0.1
-	SLUICE_KILLS='$(SLUICE_KILLS)' $(GO) test -count=1 -v -timeout 60m -run 'Kill|Chain|PowerCuts' ./internal/firehosefaults ./internal/aepwsfaults
+kills: ## kill relays and devices SLUICE_KILLS times: the firehose, aep-0.1, sync
+	SLUICE_KILLS='$(SLUICE_KILLS)' $(GO) test -count=1 -v -timeout 60m -run 'Kill|Chain|PowerCuts' ./internal/firehosefaults ./internal/aepwsfaults ./internal/devicefaults
 
 # Both revisions are measured by the same command on the same machine.
 .PHONY: benchcmp

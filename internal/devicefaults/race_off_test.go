@@ -1,0 +1,5 @@
+//go:build !race
+
+package devicefaults
+
+const raceEnabled = false
