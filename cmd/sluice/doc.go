@@ -10,6 +10,7 @@
 //	sluice doctor     check a running relay
 //	sluice firehose   follow and feed a repository event stream
 //	sluice sync       look after the database of the encrypted sync relay
+//	sluice device     keep rows and files in sync, encrypted, over sync relays
 //	sluice version    print the version
 //
 // It owns the command line: flags laid over environment variables (later wins:
@@ -17,7 +18,7 @@
 // the signals, what a terminal gets, and the exit code. What the values mean is
 // package config's business, what the relay does package relay's, and what the
 // other commands do that of the packages below internal/client, internal/demo,
-// internal/doctor and internal/store.
+// internal/device, internal/doctor and internal/store.
 //
 // Every setting has a variable and a flag that mirrors it, except secrets:
 // those come from variables or files, since a command line is visible to

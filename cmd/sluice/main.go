@@ -66,8 +66,8 @@ func (a *app) command() *cli.Command {
 		ExitErrHandler:                  func(context.Context, *cli.Command, error) {}, // main reports
 		Commands: []*cli.Command{
 			a.serveCommand(), a.tailCommand(), a.emitCommand(), a.controlCommand(), a.timelineCommand(),
-			a.validateCommand(), a.demoCommand(), a.doctorCommand(), a.syncCommand(), a.firehoseCommand(), a.agentCommand(),
-			a.versionCommand(),
+			a.validateCommand(), a.demoCommand(), a.doctorCommand(), a.syncCommand(), a.deviceCommand(), a.firehoseCommand(),
+			a.agentCommand(), a.versionCommand(),
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			switch name := cmd.Args().First(); {

@@ -32,7 +32,8 @@ const (
 )
 
 const syncHelp = `Pushes of 64 owners with group commit and with a transaction each, a pull of
-100,000 events, 1,000 chunks of 256 KiB, 10,000 devices that wait, and the
+100,000 events, 1,000 chunks of 256 KiB, 10,000 devices that wait, sealing and
+opening of events and the first sync of a device with 100,000 rows, and the
 latency of the AEP relay beside each load. The relay, this program's own code,
 runs in a process of its own. The report is sync.md in the directory of --out.`
 

@@ -170,6 +170,7 @@ func TestPagesAreComplete(t *testing.T) {
 		{"sync.md", "sync-relay.md", "S"},
 		{"firehose.md", "subscribe-repos.md", "F"},
 		{"aep-ws-binding.md", "aep-ws-binding.md", "B"},
+		{"sync-device.md", "sync-device.md", "D"},
 	} {
 		contract, err := os.ReadFile(filepath.Join(dir, "..", "shared", "spec", c.contract))
 		if err != nil {
