@@ -118,7 +118,7 @@ bench: build rivals ## run the benchmark suite beside its rivals (15 minutes)
 	bin/sluicebench run --out '$(BENCH_OUT)' --revision '$(VERSION)' --rounds $(ROUNDS) $(ONLY:%=--only '%')
 
 .PHONY: bench-sync
-bench-sync: build ## measure the encrypted sync relay (6 minutes)
+bench-sync: build ## measure the encrypted sync relay and its device (7 minutes)
 	bin/sluicebench sync --out '$(BENCH_OUT)'
 
 .PHONY: bench-firehose

@@ -46,7 +46,7 @@ type row struct{ load, measure, value string }
 // Run measures and writes a report in Markdown. progress gets a line a step.
 func Run(ctx context.Context, p Program, o Options, out, progress io.Writer) error {
 	s := &suite{p: p, o: o, progress: progress, probes: map[string][]Latency{}}
-	for _, step := range []func(context.Context) error{s.pushes, s.reads, s.waits, s.neighbours} {
+	for _, step := range []func(context.Context) error{s.pushes, s.reads, s.waits, s.devices, s.neighbours} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -65,3 +65,34 @@ func TestLoadsFail(t *testing.T) {
 		t.Error("chunks that are not there are counted")
 	}
 }
+
+// TestDeviceLoads: what is sealed here is opened by the bare client, and is what
+// a device comes to hold.
+func TestDeviceLoads(t *testing.T) {
+	p := testrelay.SpawnKilled(t, "SLUICE_DATA="+t.TempDir())
+	o, err := newOwner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const events = 2300
+	if err := o.fill(t.Context(), p.Addr, events); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := o.bare(t.Context(), p.Addr); err != nil || n != events {
+		t.Errorf("pulled and opened %d of %d, %v", n, events, err)
+	}
+	if n, err := o.firstSync(t.Context(), p.Addr); err != nil || n != events {
+		t.Errorf("a device holds %d rows of %d, %v", n, events, err)
+	}
+	seal, open, all, err := o.sealing(20 * time.Millisecond)
+	if err != nil || seal <= 0 || open <= 0 || all <= 0 {
+		t.Errorf("a second: %.0f sealed, %.0f opened, %.0f on all cores, %v", seal, open, all, err)
+	}
+	stranger, err := newOwner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := stranger.bare(t.Context(), p.Addr); err == nil {
+		t.Errorf("an owner that is not there: %d events", n)
+	}
+}
