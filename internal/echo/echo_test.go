@@ -191,12 +191,12 @@ func TestLateReader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.SendClose(1000, ""); err != nil {
-		t.Fatal(err)
-	}
 	await(t, "input waits", func() bool { return s.HeldBytes() > 0 })
 	for i := range count {
 		wantMessage(t, w, relaytest.OpText, message(i))
+	}
+	if err := w.SendClose(1000, ""); err != nil { // what is owed at a Close is dropped
+		t.Fatal(err)
 	}
 	wantClose(t, w, 1000)
 }
