@@ -6,11 +6,15 @@ import (
 	"time"
 )
 
-func stays(until chan struct{}) { <-until }
+func stays(began, until chan struct{}) {
+	close(began)
+	<-until
+}
 
 func TestLeaked(t *testing.T) {
-	until := make(chan struct{})
-	go stays(until)
+	began, until := make(chan struct{}), make(chan struct{})
+	go stays(began, until)
+	<-began // or its stack does not have its name yet
 	marks := []string{"no such mark", "relaytest.stays"}
 	if left := leaked(50*time.Millisecond, marks); !strings.Contains(left, "relaytest.stays") {
 		t.Errorf("a goroutine that stays is not found: %q", left)
