@@ -144,6 +144,7 @@ func TestBlobMemory(t *testing.T) {
 	key := newKey(t)
 	a, b := newTestDevice(t, key, "a", h), newTestDevice(t, key, "b", h)
 	heap := func() int64 {
+		runtime.GC() // what is garbage does not count
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
@@ -154,7 +155,6 @@ func TestBlobMemory(t *testing.T) {
 			most.Store(max(most.Load(), heap()))
 		}
 	}
-	runtime.GC()
 	before := heap()
 	const size = 64 << 20
 	m, err := a.Attach(t.Context(), io.LimitReader(zeros{}, size), "", "", watch)
@@ -165,8 +165,10 @@ func TestBlobMemory(t *testing.T) {
 	if err := b.FetchFile(t.Context(), m.BlobID, filepath.Join(t.TempDir(), "out"), watch); err != nil {
 		t.Fatal(err)
 	}
-	if grown := most.Load() - before; grown > size/2 {
+	if grown := most.Load() - before; grown > size/4 {
 		t.Errorf("%d MiB of heap for %d MiB", grown>>20, size>>20)
+	} else {
+		t.Logf("%d KiB of heap", grown>>10)
 	}
 }
 
