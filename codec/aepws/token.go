@@ -1,8 +1,6 @@
 package aepws
 
 import (
-	"encoding/binary"
-	"math/bits"
 	"unicode/utf8"
 
 	"github.com/sluice-relay/sluice/codec/jsontext"
@@ -13,7 +11,7 @@ import (
 func (s *Scanner) scanString(i int) (end int, escaped bool) {
 	b := s.text
 	for i++; ; {
-		i = plainEnd(b, i)
+		i = jsontext.PlainEnd(b, i)
 		if i >= len(b) {
 			return s.fail(i, "unexpected end of text in a string"), false
 		}
@@ -32,21 +30,6 @@ func (s *Scanner) scanString(i int) (end int, escaped bool) {
 			return -1, false
 		}
 	}
-}
-
-// plainEnd returns the offset of the first byte from i on that is not plain
-// string content.
-func plainEnd(p []byte, i int) int {
-	for i+8 <= len(p) {
-		if m := jsontext.Specials(binary.LittleEndian.Uint64(p[i:])); m != 0 {
-			return i + bits.TrailingZeros64(m)>>3
-		}
-		i += 8
-	}
-	for i < len(p) && p[i] >= ' ' && p[i] < utf8.RuneSelf && p[i] != '"' && p[i] != '\\' {
-		i++
-	}
-	return i
 }
 
 // scanRunes scans the characters beyond ASCII from i on.

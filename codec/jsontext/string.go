@@ -1,6 +1,11 @@
 package jsontext
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
 
 // Eight copies of one byte.
 const (
@@ -25,6 +30,21 @@ func Specials(w uint64) uint64 {
 	plain := (quote-eachLow)&^quote | (slash-eachLow)&^slash
 	control := (w - eachSpace) &^ w
 	return (plain | control | w) & eachHigh
+}
+
+// PlainEnd returns the offset of the first byte from i on that is not plain
+// string content: see Specials.
+func PlainEnd(p []byte, i int) int {
+	for i+8 <= len(p) {
+		if m := Specials(binary.LittleEndian.Uint64(p[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		i += 8
+	}
+	for i < len(p) && p[i] >= ' ' && p[i] < utf8.RuneSelf && p[i] != '"' && p[i] != '\\' {
+		i++
+	}
+	return i
 }
 
 // StringEnd returns the offset after the valid string whose opening quote is at

@@ -3,6 +3,7 @@ package jsontext
 import (
 	"encoding/binary"
 	"math/bits"
+	"strings"
 	"testing"
 )
 
@@ -38,6 +39,25 @@ func TestMasks(t *testing.T) {
 				}
 				if got := lowest(Specials(w)); got != specials {
 					t.Fatalf("Specials(%q): byte %d, want %d", b, got, specials)
+				}
+			}
+		}
+	}
+}
+
+// TestPlainEnd: a run ends where a plain loop ends it, wherever it begins, and
+// whatever comes behind.
+func TestPlainEnd(t *testing.T) {
+	for _, stop := range []string{"", `"`, `\\`, "\x1f", "\n", "é", "\x80"} {
+		for size := range 40 {
+			text := []byte(strings.Repeat("a~ ", size)[:size] + stop + "tail of more than eight")
+			want := size
+			if stop == "" {
+				want = len(text)
+			}
+			for from := range size + 1 {
+				if got := PlainEnd(text, from); got != want {
+					t.Fatalf("%q from %d: %d, want %d", text, from, got, want)
 				}
 			}
 		}

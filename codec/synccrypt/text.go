@@ -1,8 +1,6 @@
 package synccrypt
 
 import (
-	"encoding/binary"
-	"math/bits"
 	"unicode/utf8"
 
 	"github.com/sluice-relay/sluice/codec/jsontext"
@@ -10,27 +8,12 @@ import (
 
 const lowerHex = "0123456789abcdef"
 
-// plainEnd returns the offset, from i on, of the first byte that ends a run of
-// plain ASCII string content.
-func plainEnd(p []byte, i int) int {
-	for i+8 <= len(p) {
-		if m := jsontext.Specials(binary.LittleEndian.Uint64(p[i:])); m != 0 {
-			return i + bits.TrailingZeros64(m)>>3
-		}
-		i += 8
-	}
-	for i < len(p) && p[i] >= ' ' && p[i] < utf8.RuneSelf && p[i] != '"' && p[i] != '\\' {
-		i++
-	}
-	return i
-}
-
 // str reads a string whose opening quote is next.
 func (c *canon) str() error {
 	c.out = append(c.out, '"')
 	c.i++
 	for {
-		end := plainEnd(c.src, c.i)
+		end := jsontext.PlainEnd(c.src, c.i)
 		c.out = append(c.out, c.src[c.i:end]...)
 		if c.i = end; c.i == len(c.src) {
 			return c.fail("a string does not end")

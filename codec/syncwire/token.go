@@ -1,27 +1,10 @@
 package syncwire
 
 import (
-	"encoding/binary"
-	"math/bits"
 	"unicode/utf8"
 
 	"github.com/sluice-relay/sluice/codec/jsontext"
 )
-
-// plainEnd returns the offset of the first byte from i on that is not plain
-// string content.
-func plainEnd(p []byte, i int) int {
-	for i+8 <= len(p) {
-		if m := jsontext.Specials(binary.LittleEndian.Uint64(p[i:])); m != 0 {
-			return i + bits.TrailingZeros64(m)>>3
-		}
-		i += 8
-	}
-	for i < len(p) && p[i] >= ' ' && p[i] < utf8.RuneSelf && p[i] != '"' && p[i] != '\\' {
-		i++
-	}
-	return i
-}
 
 // token goes on inside a string, number or literal.
 func (x *lexer) token(p []byte, i int) (int, mark) {
@@ -54,7 +37,7 @@ func (x *lexer) token(p []byte, i int) (int, mark) {
 }
 
 func (x *lexer) inString(p []byte, i int) (int, mark) {
-	i = plainEnd(p, i)
+	i = jsontext.PlainEnd(p, i)
 	if i == len(p) {
 		return i, markMore
 	}

@@ -10,6 +10,20 @@ import (
 	"github.com/sluice-relay/sluice/internal/store/devicestore"
 )
 
+// owners returns the owner that a device has, and that of another credential.
+func owners(t *testing.T, d *Device, credential string) (from, to *synccrypt.Identity) {
+	t.Helper()
+	from, err := d.identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, _, err = synccrypt.ParseCredential(credential)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return from, to
+}
+
 // L11: a further re-key does not close the owner before the last at a relay that
 // has not everything under the last one. When that is closed there too, as by
 // another device, nothing more can come there, and it does.
@@ -20,14 +34,7 @@ func TestRekeyBeforeTheLastIsOver(t *testing.T) {
 		d := newTestDevice(t, was, "", h)
 		putRow(t, d, "t", "1", `{}`)
 		syncAll(t, d)
-		from, err := d.identity()
-		if err != nil {
-			t.Fatal(err)
-		}
-		to, _, err := synccrypt.ParseCredential(now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		from, to := owners(t, d, now)
 		if err := d.changeOwner(from, to, now); err != nil {
 			t.Fatal(err)
 		}
@@ -102,14 +109,7 @@ func TestRekeyUnderAPull(t *testing.T) {
 	d := newTestDevice(t, was, "", h)
 	putRow(t, d, "t", "1", `{}`)
 	syncAll(t, d)
-	from, err := d.identity()
-	if err != nil {
-		t.Fatal(err)
-	}
-	to, _, err := synccrypt.ParseCredential(now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	from, to := owners(t, d, now)
 	h.set(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/v1/events" || r.Method != http.MethodGet {
 			return false
