@@ -132,6 +132,20 @@ func (s *Socket) Abort() {
 	s.end()
 }
 
+// State names how the connection was ended here: open, fin (half closed), closed
+// or reset.
+func (s *Socket) State() string {
+	switch {
+	case s.Aborted:
+		return "reset"
+	case s.Closed:
+		return "closed"
+	case s.Finished:
+		return "fin"
+	}
+	return "open"
+}
+
 func (s *Socket) end() {
 	s.broken = ErrClosed
 	s.note()

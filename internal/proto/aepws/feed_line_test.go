@@ -1,7 +1,6 @@
 package aepws
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -218,7 +217,7 @@ func joinWords(words ...string) string {
 func (n *line) next() (e heard, ok bool) {
 	n.r.t.Helper()
 	rest := n.Received()[n.read:]
-	size, head := messageLen(rest)
+	size, head := frameLen(rest)
 	if size < 0 || len(rest) < head+size {
 		return e, false
 	}
@@ -230,21 +229,6 @@ func (n *line) next() (e heard, ok bool) {
 		n.r.t.Fatalf("B10: %v in %q", err, rest[head:head+size])
 	}
 	return e, true
-}
-
-// messageLen returns the length of a frame's payload and header, or -1 when not
-// all of the header is there.
-func messageLen(b []byte) (payload, header int) {
-	switch {
-	case len(b) < 2:
-	case b[1] < 126:
-		return int(b[1]), 2
-	case b[1] == 126 && len(b) >= 4:
-		return int(binary.BigEndian.Uint16(b[2:])), 4
-	case b[1] == 127 && len(b) >= 10:
-		return int(binary.BigEndian.Uint64(b[2:])), 10
-	}
-	return -1, 0
 }
 
 // got reads what came since the peer last looked. An event is its number, and

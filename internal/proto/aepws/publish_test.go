@@ -283,7 +283,7 @@ func TestHeldInputIsBounded(t *testing.T) {
 	r := newRig(t, rigConfig{gated: true})
 	w := r.open("s")
 	pad := fmt.Sprintf(`,"metadata":%q`, strings.Repeat("x", 100<<10))
-	for i := 0; i < 400 && w.state() == "open"; i++ {
+	for i := 0; i < 400 && w.State() == "open"; i++ {
 		w.tell(event(fmt.Sprint("e", i), pad))
 		if len(w.Received()) > w.read+400 {
 			break

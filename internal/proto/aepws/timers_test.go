@@ -66,7 +66,7 @@ func TestPongTimeout(t *testing.T) {
 	r.pass(1500 * time.Millisecond)
 	w.say(pong)
 	since := time.Duration(0)
-	for ; w.state() == "open" && since < 10*time.Second; since += step / 2 {
+	for ; w.State() == "open" && since < 10*time.Second; since += step / 2 {
 		w.tell(`{"type":"session.heartbeat"}`)
 		w.say(clientFrame(relaytest.OpPing, ""))
 		r.pass(step / 2)

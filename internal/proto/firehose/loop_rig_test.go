@@ -416,23 +416,9 @@ func (w *wire) want(what string, want ...string) {
 	}
 }
 
-// state names how the relay left the connection: open, fin (half closed),
-// closed or reset.
-func (w *wire) state() string {
-	switch {
-	case w.Aborted:
-		return "reset"
-	case w.Closed:
-		return "closed"
-	case w.Finished:
-		return "fin"
-	}
-	return "open"
-}
-
 func (w *wire) wantState(what, want string) {
 	w.r.t.Helper()
-	if got := w.state(); got != want {
+	if got := w.State(); got != want {
 		w.r.t.Errorf("%s: the connection is %s, want %s", what, got, want)
 	}
 }
