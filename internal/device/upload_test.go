@@ -45,7 +45,9 @@ func TestDeliveryResumes(t *testing.T) {
 	})
 	a = openAgain(t, a)
 	syncAll(t, a, b)
-	if n := stored.Load(); n < 8 || n > 20-8 {
+	// Of the 8 before the cut, those that were on their way when it was seen may
+	// not have come.
+	if n := stored.Load(); n < 20-8 || n >= 20-8+chunkWorkers {
 		t.Errorf("%d chunks were sent after the cut", n)
 	}
 	h.set(nil, nil)
