@@ -193,6 +193,24 @@ func (r *rig) answered() {
 	r.await("the log answers", func() bool { return r.surface.Pending() == 0 })
 }
 
+// arrived waits until the log has left n answers with the first loop, which does
+// not run meanwhile.
+func (r *rig) arrived(n int) {
+	r.t.Helper()
+	a := &r.surface.lanes[0].answers
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // pacing
+		a.mu.Lock()
+		have := len(a.list)
+		a.mu.Unlock()
+		if have == n {
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("not within %v: %d answers of the log, have %d", patience, n, have)
+		}
+	}
+}
+
 // pass lets d go by; timers fire at their time.
 func (r *rig) pass(d time.Duration) {
 	r.t.Helper()
