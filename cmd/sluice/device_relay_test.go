@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/sluice-relay/sluice/internal/device"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // eventually polls until ok holds.
@@ -74,7 +75,8 @@ func TestDeviceSync(t *testing.T) {
 func TestDeviceTwoRelays(t *testing.T) {
 	_, url := syncRelay(t, t.TempDir())
 	data := t.TempDir()
-	down, other := syncRelay(t, data)
+	port := "AEP_PORT=" + testrelay.FixedPort(t)
+	down, other := syncRelay(t, data, port)
 	_ = down.cmd.Process.Kill()
 	_ = down.cmd.Wait()
 	one := restored(t, "one", url, other)
@@ -87,7 +89,7 @@ func TestDeviceTwoRelays(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	wantDevice(t, "status", deviceIn(t, one, "", "status"), exitOK, "(?m)^relay +"+other+": backing off", "^$")
-	syncRelay(t, data, "AEP_PORT="+other[strings.LastIndexByte(other, ':')+1:])
+	syncRelay(t, data, port)
 	wantDevice(t, "both up", deviceIn(t, one, "", "sync"), exitOK, other+": sent 1, received 1", "^$")
 }
 

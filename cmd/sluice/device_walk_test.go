@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // The chapter "A device" of docs/sync.md does what it says: its commands are run
@@ -35,7 +37,8 @@ func TestDeviceWalkThrough(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "bin", "sluice"), []byte(program), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p, url := syncRelay(t, data)
+	port := "AEP_PORT=" + testrelay.FixedPort(t)
+	p, url := syncRelay(t, data, port)
 	address := strings.TrimPrefix(url, "http://")
 	if n := runBlocks(t, dir, address, walk); n < 5 {
 		t.Fatalf("%d blocks before the loss", n)
@@ -47,7 +50,7 @@ func TestDeviceWalkThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	syncRelay(t, data, "AEP_PORT="+address[strings.LastIndexByte(address, ':')+1:])
+	syncRelay(t, data, port)
 	if n := runBlocks(t, dir, address, lost); n < 2 {
 		t.Fatalf("%d blocks after the loss", n)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/sluice-relay/sluice/internal/cmdline"
 	"github.com/sluice-relay/sluice/internal/relaytest"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // runClient runs a command that speaks to a relay, with an environment of
@@ -109,12 +109,7 @@ func TestEmit(t *testing.T) {
 	env[1] = "AEP_TOKEN=wrong"
 	f("token", exitFailed, `set AEP_TOKEN or --token-file`, "", good)
 	f("token by socket", exitFailed, `set AEP_TOKEN or --token-file`, "", "--ws", good)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	env[0] = "SLUICE_URL=http://" + ln.Addr().String()
-	_ = ln.Close()
+	env[0] = "SLUICE_URL=http://127.0.0.1:" + testrelay.FixedPort(t)
 	f("nobody there", exitFailed, `(?s)no answer from the relay: .*trying again.*gave up after`, "", "--timeout", "50ms", good)
 }
 

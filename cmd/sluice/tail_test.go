@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluice-relay/sluice/internal/relaytest"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // A command line that cannot be meant is refused before anything is asked.
@@ -186,7 +187,8 @@ func TestTailBrokenPipe(t *testing.T) {
 
 // A relay that is killed and comes back is told of, one line each.
 func TestTailRestart(t *testing.T) {
-	p := startProcess(t, "")
+	port := "AEP_PORT=" + testrelay.FixedPort(t)
+	p := startProcess(t, "", port)
 	first := relaytest.Event{Session: "s"}.JSON()
 	p.post(t, first)
 	out, w, err := os.Pipe()
@@ -201,8 +203,7 @@ func TestTailRestart(t *testing.T) {
 	}
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
-	_, port, _ := strings.Cut(p.addr, ":")
-	next := startProcess(t, "", "AEP_PORT="+port)
+	next := startProcess(t, "", port)
 	second := relaytest.Event{Session: "t", Seq: 7}.JSON()
 	next.post(t, second)
 	if line, err := lines.ReadString('\n'); err != nil || line != second+"\n" {

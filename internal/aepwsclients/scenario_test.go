@@ -2,7 +2,6 @@ package aepwsclients
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 
@@ -128,16 +127,13 @@ func emitsThroughCuts(t *testing.T, start starter) {
 // and comes back: it resumes there.
 func relayRestarts(t *testing.T, start starter) {
 	dir := t.TempDir()
-	s := startSource(t, dir, "0")
+	port := testrelay.FixedPort(t)
+	s := startSource(t, dir, port)
 	s.publish(3)
 	c := start(t, following(url(s.relay.Addr())))
 	c.opened()
 	c.subscribed()
 	c.wantEvents(3, false)
-	_, port, err := net.SplitHostPort(s.relay.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
 	testrelay.Stop(t, s.relay)
 	if m := c.want("session.closed"); m.Payload.Reason != "peer_disconnected" {
 		t.Errorf("B43: %+v", m)

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"github.com/sluice-relay/sluice/internal/client"
 	"github.com/sluice-relay/sluice/internal/client/follow"
 	"github.com/sluice-relay/sluice/internal/relaytest"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // A reader that follows through a proxy misses nothing and sees nothing twice,
@@ -21,7 +19,7 @@ import (
 func TestFollowThroughRestart(t *testing.T) {
 	eachProxy(t, func(t *testing.T, kind proxyKind) {
 		for _, socket := range []bool{false, true} {
-			port := fixedPort(t)
+			port := testrelay.FixedPort(t)
 			f := startRelay(t, "AEP_PORT="+port)
 			f.proxy = startProxy(t, kind, f.back, kind.plain...)
 			relay, err := client.New("http://"+f.proxy.addr, testToken)
@@ -118,23 +116,4 @@ func (f *followed) await(t *testing.T, n int) {
 			t.Fatalf("%d events, want %d", have, n)
 		}
 	}
-}
-
-// fixedPort returns a port that is free and that the kernel gives to nobody who
-// does not ask for it, so that a relay can come back to it.
-func fixedPort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(10_000))
-		ln, err := net.Listen("tcp4", "127.0.0.1:"+port)
-		if err != nil {
-			continue
-		}
-		if err := ln.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return port
-	}
-	t.Fatal("no port is free")
-	return ""
 }

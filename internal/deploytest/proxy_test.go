@@ -7,12 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // patience is how long a test waits for what must come. It is only used up
@@ -67,7 +68,7 @@ func startProxy(t *testing.T, kind proxyKind, backend string, pairs ...string) *
 	if err != nil {
 		t.Skipf("%s is not installed", kind.name)
 	}
-	p := &proxy{kind: kind, dir: t.TempDir(), addr: freeAddr(t), backend: backend}
+	p := &proxy{kind: kind, dir: t.TempDir(), addr: "127.0.0.1:" + testrelay.FixedPort(t), backend: backend}
 	writeCertificate(t, p.dir)
 	snippet := exchange(t, readDeploy(t, kind.snippet), pairs...)
 	config, args := kind.configure(t, p, snippet)
@@ -179,17 +180,6 @@ func readDeploy(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// freeAddr returns a loopback address whose port nobody has at the moment.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return "127.0.0.1:" + strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
 }
 
 // lockedBuffer is a concurrent bytes.Buffer.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sluice-relay/sluice/internal/client"
+	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
 // A relay as it is by default has nothing to be said against.
@@ -286,14 +287,7 @@ func TestNoRelay(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := ln.Addr().String()
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closed := "127.0.0.1:" + testrelay.FixedPort(t)
 	want(t, examine(t, closed, "", Options{}), "address", Fail, "sluice serve")
 	want(t, examine(t, "unix:"+filepath.Join(t.TempDir(), "none"), "", Options{}), "address", Fail, "no such socket")
 	want(t, examine(t, "http://name.invalid:1", "", Options{Timeout: shortTimeout}), "address", Fail, "DNS")

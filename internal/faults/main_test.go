@@ -3,13 +3,10 @@ package faults_test
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -83,24 +80,6 @@ func scale[T any](full, short T) T {
 		return short
 	}
 	return full
-}
-
-// fixedPort returns a port that is free and that the kernel gives to nobody who
-// does not ask for it (ip_local_port_range begins above), so that a relay can
-// come back to it.
-func fixedPort(tb testing.TB) string {
-	tb.Helper()
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(10_000))
-		ln, err := net.Listen("tcp4", "127.0.0.1:"+port)
-		if err != nil {
-			continue
-		}
-		must(tb, "close", ln.Close())
-		return port
-	}
-	tb.Fatal("no port is free")
-	return ""
 }
 
 // must ends the test on an error of the driver.

@@ -14,7 +14,7 @@ import (
 // port that the next one binds at once, and serves (C57).
 func TestPortAfterKill(t *testing.T) {
 	t.Parallel()
-	port := fixedPort(t)
+	port := testrelay.FixedPort(t)
 	p, err := testrelay.Spawn("AEP_PORT=" + port)
 	must(t, "start", err)
 	boots := map[string]bool{}

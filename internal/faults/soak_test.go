@@ -55,7 +55,7 @@ func TestSoak(t *testing.T) {
 	length, err := time.ParseDuration(text)
 	must(t, soakVariable, err)
 	begin := time.Now()
-	s := &soak{t: t, seed: newSeed(t), end: begin.Add(length), port: fixedPort(t), firsts: map[string][]uint64{}}
+	s := &soak{t: t, seed: newSeed(t), end: begin.Add(length), port: testrelay.FixedPort(t), firsts: map[string][]uint64{}}
 	s.begin()
 	base := gauges(t, s.relay)
 	addr := s.relay.Addr

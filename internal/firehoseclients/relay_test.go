@@ -30,7 +30,7 @@ type source struct {
 // startSource starts a relay with its state in a directory of the test.
 func startSource(t *testing.T, floor int64) *source {
 	t.Helper()
-	return startIn(t, t.TempDir(), "0", floor)
+	return startIn(t, t.TempDir(), testrelay.FixedPort(t), floor)
 }
 
 // startIn starts a relay on a directory and a port.

@@ -3,8 +3,6 @@ package firehosefaults
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -28,26 +26,6 @@ const (
 	longLife = 600 * time.Millisecond
 )
 
-// fixedPort returns a port that is free and that the kernel gives to nobody who
-// does not ask for it (ip_local_port_range begins above), so that a relay can
-// come back to it.
-func fixedPort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(10_000))
-		ln, err := net.Listen("tcp4", "127.0.0.1:"+port)
-		if err != nil {
-			continue
-		}
-		if err := ln.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return port
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // link is one relay of a chain, over its lives.
 type link struct {
 	dir, port string
@@ -59,7 +37,7 @@ type link struct {
 }
 
 func newLink(t *testing.T, upstream string, persist time.Duration, settings ...string) *link {
-	return &link{dir: t.TempDir(), port: fixedPort(t), upstream: upstream, persist: persist, settings: settings}
+	return &link{dir: t.TempDir(), port: testrelay.FixedPort(t), upstream: upstream, persist: persist, settings: settings}
 }
 
 func (l *link) addr() string { return "127.0.0.1:" + l.port }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,12 +20,7 @@ const relayToken = "t"
 // directory of its own.
 func relaySettings(tb testing.TB, more ...string) (url string, list []string) {
 	tb.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	_ = ln.Close()
+	port := testrelay.FixedPort(tb)
 	return "ws://127.0.0.1:" + port, append([]string{
 		"SLUICE_SURFACES=aepws", "AEPWS_TOKEN=" + relayToken, "AEP_HOST=127.0.0.1", "AEP_PORT=" + port,
 		"SLUICE_DATA=" + filepath.Join(tb.TempDir(), "data"),

@@ -163,7 +163,7 @@ func TestCommandFails(t *testing.T) {
 	short.Window = 200 * time.Millisecond
 	elsewhere := order(TypePause)
 	elsewhere.Session = "nobody"
-	gone := relayAt(t, "http://127.0.0.1:"+fixedPort(t), testToken)
+	gone := relayAt(t, "http://127.0.0.1:"+testrelay.FixedPort(t), testToken)
 	for _, c := range []struct {
 		name    string
 		address string
@@ -203,7 +203,7 @@ func TestCommandFails(t *testing.T) {
 // A relay that restarts between the command and its acknowledgement: the
 // command is sent again over the next connection.
 func TestCommandOverRestart(t *testing.T) {
-	env := []string{"AEP_TOKEN=" + testToken, "AEP_PORT=" + fixedPort(t)}
+	env := []string{"AEP_TOKEN=" + testToken, "AEP_PORT=" + testrelay.FixedPort(t)}
 	p := testrelay.SpawnKilled(t, env...)
 	a := newAgent(t, p)
 	o := order(TypePause)

@@ -2,12 +2,9 @@ package publish
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,23 +23,6 @@ const testToken = "t0ken-SECRET123"
 func TestMain(m *testing.M) {
 	testrelay.Main()
 	os.Exit(m.Run())
-}
-
-// fixedPort returns a port that is free and that the kernel gives to nobody who
-// does not ask for it, so that a relay can come back to it.
-func fixedPort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(10_000))
-		ln, err := net.Listen("tcp4", "127.0.0.1:"+port)
-		if err != nil {
-			continue
-		}
-		_ = ln.Close()
-		return port
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 func relayAt(t *testing.T, address, token string) *client.Relay {

@@ -2,6 +2,7 @@ package publish
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -120,7 +121,7 @@ func TestRelayLimits(t *testing.T) {
 // is refused by the relay, and after a restart of the relay the sessions are
 // claimed again though nothing new is sent.
 func TestSocketClaims(t *testing.T) {
-	port := fixedPort(t)
+	port := testrelay.FixedPort(t)
 	env := []string{"AEP_TOKEN=" + testToken, "AEP_PORT=" + port}
 	p := testrelay.SpawnKilled(t, env...)
 	r, w := io.Pipe()
@@ -173,11 +174,20 @@ func TestSocketClaims(t *testing.T) {
 // restartSessions is how many sessions the events of TestRestarts belong to.
 const restartSessions = 20
 
-// restartInput writes n events, about 300 B each.
-func restartInput(w io.Writer, n int) error {
+// restartInput writes n events, about 300 B each, and no more than a hundredth
+// of them ahead of the follower: one that is slower than that is cut, and has not
+// come to everything when its relay is stopped.
+func restartInput(ctx context.Context, w io.Writer, n int, c *collector) error {
 	b := bufio.NewWriterSize(w, 64<<10)
 	pad := strings.Repeat("x", 120)
 	for i := range n {
+		for i%100 == 0 && i-c.total() > n/100 {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Millisecond): // polling
+			}
+		}
 		fmt.Fprintf(b, `{"aep":"0.1","id":"e%09d","type":"message.delta","time":"2026-01-01T00:00:00Z","source":"urn:test",`+
 			`"agent":"a","severity":"notice","session":"s%02d","seq":%d,"data":{"text":"%s"}}`+"\n",
 			i, i%restartSessions, i/restartSessions, pad)
@@ -272,7 +282,7 @@ func TestRestarts(t *testing.T) {
 }
 
 func restarts(t *testing.T, n int, socket *Socket) {
-	env := []string{"AEP_PORT=" + fixedPort(t), "AEP_BUFFER=" + strconv.Itoa(n)}
+	env := []string{"AEP_PORT=" + testrelay.FixedPort(t), "AEP_BUFFER=" + strconv.Itoa(n)}
 	c := &collector{seen: make([]bool, n)}
 	var followers sync.WaitGroup
 	start := func() *faults.Process {
@@ -291,13 +301,13 @@ func restarts(t *testing.T, n int, socket *Socket) {
 	}
 	defer func() { _ = r.Close() }()
 	go func() {
-		_ = restartInput(w, n) // it fails only when Run has failed
+		_ = restartInput(t.Context(), w, n, c) // it fails only when Run has failed
 		_ = w.Close()
 	}()
 	var l log
 	o := l.options()
 	o.Timeout, o.Linger, o.Socket = patience, 0, socket
-	o.BatchLines = n / 100
+	o.BatchLines = n / 400
 	type outcome struct {
 		stats Stats
 		err   error

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -14,23 +13,11 @@ import (
 	"github.com/sluice-relay/sluice/internal/testrelay"
 )
 
-// freePort returns a port of 127.0.0.1 on which nobody listens.
-func freePort(tb testing.TB) string {
-	tb.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	_ = ln.Close()
-	return port
-}
-
 // settings are those of a relay with a firehose, on a port and a directory of
 // its own.
 func settings(tb testing.TB) (url string, list []string) {
 	tb.Helper()
-	port := freePort(tb)
+	port := testrelay.FixedPort(tb)
 	return "ws://127.0.0.1:" + port, []string{
 		"SLUICE_SURFACES=firehose", "FIREHOSE_PUBLISH_TOKEN=t", "AEP_HOST=127.0.0.1", "AEP_PORT=" + port,
 		"SLUICE_DATA=" + tb.TempDir(),
