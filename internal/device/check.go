@@ -83,7 +83,7 @@ func (l *link) keep(a account, before devicestore.Relay, r *remote) error {
 	if !l.forgot && before.Account == a.CreatedAt && before.UsedBytes == a.UsedBytes && before.QuotaBytes == a.QuotaBytes {
 		return nil
 	}
-	return local(l.d.store.SetAccount(l.relay, a.CreatedAt, a.UsedBytes, a.QuotaBytes))
+	return local(l.d.store.SetAccount(l.relay, r.id.OwnerID, a.CreatedAt, a.UsedBytes, a.QuotaBytes))
 }
 
 // learn stores the account that the first page will be of, which a push may have

@@ -146,7 +146,7 @@ func TestForget(t *testing.T) {
 	pull(t, s, a, upsert(pulled, "y", "2"))
 	ack(t, s, a, x, gone)
 	back(t, s, a, x)
-	wantErr(t, "account", s.SetAccount(a, "2026-01-01T00:00:00Z", 1, 2), nil)
+	wantErr(t, "account", s.SetAccount(a, must(s.Owner())(t), "2026-01-01T00:00:00Z", 1, 2), nil)
 	if ok, err := s.Forget(a, 7, noon); ok || err != nil {
 		t.Fatalf("another generation: %t, %v", ok, err)
 	}
@@ -219,6 +219,10 @@ func TestRekey(t *testing.T) {
 	wantErr(t, "closed late", s.SetClosed(a, "owner-1", true), ErrOwnerChanged)
 	if relay(t, s, a).Closed {
 		t.Error("the new owner is closed by what is said of the old one")
+	}
+	wantErr(t, "account late", s.SetAccount(a, "owner-1", "2026-01-01T00:00:00Z", 1, 2), ErrOwnerChanged)
+	if account := relay(t, s, a).Account; account != "" {
+		t.Errorf("the new owner has the account %q of the old one", account)
 	}
 	if owner := must(s.Owner())(t); owner != "owner-2" {
 		t.Error(owner)

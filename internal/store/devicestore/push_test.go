@@ -235,10 +235,11 @@ func TestRelays(t *testing.T) {
 func TestRelaySettings(t *testing.T) {
 	s := fresh(t)
 	id := addRelay(t, s, "http://a")
+	owner := must(s.Owner())(t)
 	push := Lane{noon.Add(5 * time.Minute), "413 quota_exceeded", 3}
 	pullLane := Lane{noon.Add(time.Second), "connection refused", 1}
 	wantErr(t, "set", errors.Join(s.SetLane(id, true, push), s.SetLane(id, false, pullLane),
-		s.SetAccount(id, "2026-01-01T00:00:00Z", 7, 9), s.SetClosed(id, must(s.Owner())(t), true), s.SetSynced(id, noon)), nil)
+		s.SetAccount(id, owner, "2026-01-01T00:00:00Z", 7, 9), s.SetClosed(id, owner, true), s.SetSynced(id, noon)), nil)
 	r := relay(t, reopen(t, s), id)
 	if r.Push != push || r.Pull != pullLane || r.Account != "2026-01-01T00:00:00Z" || r.UsedBytes != 7 ||
 		r.QuotaBytes != 9 || !r.Closed || !r.SyncedAt.Equal(noon) || !r.ReseededAt.IsZero() {
@@ -250,8 +251,8 @@ func TestRelaySettings(t *testing.T) {
 	}
 	long := string(make([]byte, maxReasonBytes+1))
 	wantErr(t, "long reason", s.SetLane(id, true, Lane{Reason: long}), ErrInvalid)
-	wantErr(t, "long account", s.SetAccount(id, long, 0, 0), ErrInvalid)
-	wantErr(t, "negative", s.SetAccount(id, "", -1, 0), ErrInvalid)
+	wantErr(t, "long account", s.SetAccount(id, owner, long, 0, 0), ErrInvalid)
+	wantErr(t, "negative", s.SetAccount(id, owner, "", -1, 0), ErrInvalid)
 	wantErr(t, "many ids", s.Acknowledge(id, 1, make([]string, MaxPageEvents+1)), ErrInvalid)
 }
 

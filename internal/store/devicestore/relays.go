@@ -221,19 +221,10 @@ func (s *Store) SetLane(id int64, push bool, l Lane) error {
 	return s.set(id, columns, inSavedForm(l.Until), l.Reason, l.Fails)
 }
 
-// SetAccount stores what the relay says of the owner's account: when it was
-// made, and bytes used and allowed.
-func (s *Store) SetAccount(id int64, created string, used, quota int64) error {
-	if len(created) > maxReasonBytes || used < 0 || quota < 0 {
-		return fmt.Errorf("%w: account of %d bytes, %d of %d used", ErrInvalid, len(created), used, quota)
-	}
-	return s.set(id, "account = ?, used_bytes = ?, quota_bytes = ?", created, used, quota)
-}
-
-// SetClosed stores whether the relay says that an owner is closed. Errors:
-// ErrNoRelay, and ErrOwnerChanged when that is not the device's owner any more:
-// a request that was under way during a re-key says nothing of the new one.
-func (s *Store) SetClosed(id int64, owner string, closed bool) error {
+// setOf is set for what a relay says of an owner. It fails with ErrOwnerChanged
+// when that is not the device's owner any more: a request that was under way
+// during a re-key says nothing of the new one.
+func (s *Store) setOf(id int64, owner, columns string, args ...any) error {
 	return s.write(func(t *tx) error {
 		if _, err := t.lane(id); err != nil {
 			return err
@@ -241,8 +232,23 @@ func (s *Store) SetClosed(id int64, owner string, closed bool) error {
 		if t.owner != owner {
 			return ErrOwnerChanged
 		}
-		return t.Exec("UPDATE relays SET closed = ? WHERE id = ?", closed, id)
+		return t.Exec("UPDATE relays SET "+columns+" WHERE id = ?", append(args, id)...)
 	})
+}
+
+// SetAccount stores what the relay says of an owner's account: when it was made,
+// and bytes used and allowed. Errors: ErrInvalid, ErrNoRelay, ErrOwnerChanged.
+func (s *Store) SetAccount(id int64, owner, created string, used, quota int64) error {
+	if len(created) > maxReasonBytes || used < 0 || quota < 0 {
+		return fmt.Errorf("%w: account of %d bytes, %d of %d used", ErrInvalid, len(created), used, quota)
+	}
+	return s.setOf(id, owner, "account = ?, used_bytes = ?, quota_bytes = ?", created, used, quota)
+}
+
+// SetClosed stores whether the relay says that an owner is closed. Errors:
+// ErrNoRelay, ErrOwnerChanged.
+func (s *Store) SetClosed(id int64, owner string, closed bool) error {
+	return s.setOf(id, owner, "closed = ?", closed)
 }
 
 // SetSynced stores when all was last pushed to and pulled from the relay.
