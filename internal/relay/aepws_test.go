@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sluice-relay/sluice/internal/config"
 	"github.com/sluice-relay/sluice/internal/relay"
@@ -161,7 +160,6 @@ func TestAEPWSShutdown(t *testing.T) {
 	}
 	ws[0].say(aepwsDomain("a", "e1"))
 	ws[0].want("event.acknowledged")
-	began := time.Now()
 	done := f.stopping(t)
 	for _, w := range ws {
 		if e := w.want("session.closed"); e.Payload.Reason != "peer_disconnected" {
@@ -171,9 +169,6 @@ func TestAEPWSShutdown(t *testing.T) {
 		_ = w.Close()
 	}
 	drained(t, done)
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("case 41: it took %v", took)
-	}
 }
 
 // Many publishers that do not wait get their answers in order, and each number

@@ -22,7 +22,10 @@ import (
 
 // patience is how long a test waits for what must come. It is only used up
 // when a test fails.
-const patience = 15 * time.Second
+const patience = time.Minute
+
+// endPatience is the same for what ends by itself in a few seconds.
+const endPatience = 30 * time.Second
 
 // testToken is the token of relays that have one. It must never be logged.
 const testToken = "t0ken-SECRET123"
@@ -91,7 +94,7 @@ func startTokenRelay(t *testing.T, env map[string]string) *fixture {
 // shutdown stops the relay once, as SIGTERM does.
 func (f *fixture) shutdown() error {
 	f.stopOnce.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), endPatience)
 		defer cancel()
 		f.stopErr = f.relay.Shutdown(ctx)
 	})
@@ -114,7 +117,7 @@ func (f *fixture) checkLog(t *testing.T) {
 // TestMain looks for goroutines of this module that outlive all relays.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if left := leaked(5 * time.Second); code == 0 && left != "" {
+	if left := leaked(endPatience); code == 0 && left != "" {
 		fmt.Fprintf(os.Stderr, "goroutines left after all relays were shut down:\n%s\n", left)
 		code = 1
 	}
@@ -143,7 +146,7 @@ func leaked(timeout time.Duration) string {
 
 // TestShutdownLeavesNoGoroutine runs alone, so that every goroutine counts.
 func TestShutdownLeavesNoGoroutine(t *testing.T) {
-	if left := leaked(5 * time.Second); left != "" {
+	if left := leaked(endPatience); left != "" {
 		t.Skipf("another test leaked already:\n%s", left)
 	}
 	for range 5 {
@@ -159,7 +162,7 @@ func TestShutdownLeavesNoGoroutine(t *testing.T) {
 			t.Fatalf("Shutdown: %v", err)
 		}
 	}
-	if left := leaked(5 * time.Second); left != "" {
+	if left := leaked(endPatience); left != "" {
 		t.Errorf("goroutines left:\n%s", left)
 	}
 }

@@ -203,8 +203,12 @@ func TestR402UpgradeIsAuthorization(t *testing.T) {
 	}
 }
 
+// refusalTime is what refusing 4 MiB may take on a machine that is slow and has
+// other work. With the square of their length it would be hours.
+const refusalTime = time.Minute
+
 // TestR472RefusalCost: what is refused is refused in a time that grows with its
-// length, not with its square: 4 MiB of the worst in far less than 5 s.
+// length, not with its square: 4 MiB of the worst in far less than refusalTime.
 func TestR472RefusalCost(t *testing.T) {
 	t.Parallel()
 	f := startRelay(t, nil)
@@ -248,7 +252,7 @@ func TestR472RefusalCost(t *testing.T) {
 		if r.Status != c.status || !strings.Contains(string(r.Body), `"`+c.code+`"`) {
 			t.Errorf("%s: %d %.200q, want %d %s", c.name, r.Status, r.Body, c.status, c.code)
 		}
-		if took > 5*time.Second {
+		if took > refusalTime {
 			t.Errorf("%s: refused after %v", c.name, took)
 		}
 	}
@@ -265,7 +269,7 @@ func TestR472RefusalCost(t *testing.T) {
 		w.send(message)
 		code, _, _ := strings.Cut(name, ",")
 		w.refused(code)
-		if took := time.Since(begin); took > 5*time.Second {
+		if took := time.Since(begin); took > refusalTime {
 			t.Errorf("%s: refused after %v", name, took)
 		}
 	}
@@ -277,7 +281,7 @@ func TestR472RefusalCost(t *testing.T) {
 		if r := f.get(t, "/stream?"+q); r.Status != 400 {
 			t.Errorf("%s: %d", name, r.Status)
 		}
-		if took := time.Since(begin); took > 5*time.Second {
+		if took := time.Since(begin); took > refusalTime {
 			t.Errorf("%s: refused after %v", name, took)
 		}
 	}

@@ -205,12 +205,12 @@ func TestFirehoseStopWithStalled(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := r.Shutdown(ctx); err != nil {
 		t.Errorf("Shutdown with one that reads nothing: %v", err)
 	}
-	if took := time.Since(began); took < 4*time.Second || took > 10*time.Second {
+	if took := time.Since(began); took < 4*time.Second || took > 20*time.Second {
 		t.Errorf("F48: it was given %v, want about 5 s", took)
 	}
 	if _, err := other.Next(patience); !errors.Is(err, io.EOF) {

@@ -14,10 +14,15 @@ import (
 	"github.com/sluice-relay/sluice/internal/relaytest"
 )
 
-// serverEnd returns the descriptor of this process's socket whose peer is
-// client, a "host:port" of IPv4.
+// serverEnd returns a descriptor, of the test, of this process's socket whose
+// peer is client, a "host:port" of IPv4.
 func serverEnd(t *testing.T, client string) int {
 	t.Helper()
+	isIt := func(fd int) bool {
+		peer, err := syscall.Getpeername(fd)
+		addr, ok := peer.(*syscall.SockaddrInet4)
+		return err == nil && ok && net.JoinHostPort(net.IP(addr.Addr[:]).String(), strconv.Itoa(addr.Port)) == client
+	}
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Skipf("no /proc here: %v", err)
@@ -27,11 +32,19 @@ func serverEnd(t *testing.T, client string) int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		peer, err := syscall.Getpeername(fd)
-		addr, ok := peer.(*syscall.SockaddrInet4)
-		if err == nil && ok && net.JoinHostPort(net.IP(addr.Addr[:]).String(), strconv.Itoa(addr.Port)) == client {
-			return fd
+		if !isIt(fd) {
+			continue
 		}
+		// The number may be another's by now: that of the accepted socket is
+		// free as soon as the reactor has its own.
+		own, err := syscall.Dup(fd)
+		if err != nil {
+			continue
+		}
+		if isIt(own) {
+			return own
+		}
+		_ = syscall.Close(own)
 	}
 	t.Fatalf("no socket has %s as its peer", client)
 	return -1
@@ -46,7 +59,9 @@ func TestProfileInForce(t *testing.T) {
 		t.Helper()
 		r := startRelay(t, env)
 		s := r.stream(t, "", relaytest.StreamOptions{})
-		got, err := syscall.GetsockoptInt(serverEnd(t, s.LocalAddr()), syscall.SOL_SOCKET, syscall.SO_SNDBUF)
+		end := serverEnd(t, s.LocalAddr())
+		got, err := syscall.GetsockoptInt(end, syscall.SOL_SOCKET, syscall.SO_SNDBUF)
+		_ = syscall.Close(end)
 		if err != nil || got != 2*sendBuffer { // the kernel doubles it (socket(7))
 			t.Errorf("%v: send buffer %d, %v, want twice %d", env, got, err, sendBuffer)
 		}

@@ -109,9 +109,9 @@ func (k *socket) shutDown() {
 }
 
 // OnClose implements serve.StreamHandler: subscriptions, claims and counts go
-// at once (R334).
+// at once (R334). The count of sockets goes last: whoever sees it fall finds the
+// rest gone.
 func (k *socket) OnClose() {
-	k.s.open.Add(-1)
 	k.s.sockets.remove(k)
 	k.countSubscriptions(-k.subscriptions.Load())
 	if k.claimed != nil {
@@ -120,4 +120,5 @@ func (k *socket) OnClose() {
 		}
 	}
 	k.claimed, k.subs = nil, nil
+	k.s.open.Add(-1)
 }
