@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-relay/sluice/internal/relaytest"
 )
 
-const wait = 5 * time.Second
+const wait = 30 * time.Second
 
 // serveRaw answers each connection to a port of its own with f.
 func serveRaw(t *testing.T, f func(net.Conn, *bufio.Reader)) string {

@@ -12,7 +12,10 @@ import (
 )
 
 // DialTimeout bounds the time that a dial of this package may take.
-const DialTimeout = 5 * time.Second
+const DialTimeout = 30 * time.Second
+
+// headTimeout bounds the time for the head of an answer that has to come.
+const headTimeout = 30 * time.Second
 
 // ErrUnexpectedBytes tells that the peer sent bytes where it had to be silent.
 var ErrUnexpectedBytes = errors.New("relaytest: peer sent bytes where none were due")

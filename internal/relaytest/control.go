@@ -70,7 +70,7 @@ func (t *ControlTarget) start() error {
 		return err
 	}
 	for {
-		m, err := t.ws.Next(10 * time.Second)
+		m, err := t.ws.Next(headTimeout)
 		if err != nil {
 			return fmt.Errorf("relaytest: control target start: %w", err)
 		}

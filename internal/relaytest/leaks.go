@@ -10,7 +10,7 @@ import (
 )
 
 // leakPatience is how long goroutines may take to end after the tests.
-const leakPatience = 5 * time.Second
+const leakPatience = 30 * time.Second
 
 // RunLeakFree runs a package's tests and returns the exit code of TestMain: 1 also
 // when a goroutine is left whose stack has one of the marks.

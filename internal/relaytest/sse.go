@@ -57,7 +57,7 @@ func OpenStream(addr, target string, o StreamOptions) (*Stream, error) {
 		return nil, err
 	}
 	s := &Stream{Conn: c}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(headTimeout)
 	if s.Response, err = c.readHead(deadline); err == nil && s.Response.Status != http.StatusOK {
 		err = c.readBody(s.Response, deadline)
 	}

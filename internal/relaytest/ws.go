@@ -86,7 +86,7 @@ func DialWS(addr, target string, o WSOptions) (*WS, error) {
 		_ = c.Close()
 		return nil, err
 	}
-	w, err := c.Upgraded(10 * time.Second)
+	w, err := c.Upgraded(headTimeout)
 	if err != nil {
 		_ = c.Close()
 		return nil, err
