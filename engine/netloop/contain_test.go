@@ -132,7 +132,9 @@ func TestDeadLoopIsFatal(t *testing.T) {
 func TestHangingLoopIsFatal(t *testing.T) {
 	checkLeaks(t)
 	s := serveRaw(t, Config{Loops: 2}, echo, func(s *Server) {
-		s.checkEvery, s.deadChecks = time.Millisecond, 100
+		// So many that the other loop has a turn meanwhile, whatever else the
+		// machine does.
+		s.checkEvery, s.deadChecks = time.Millisecond, 1000
 	})
 	release := make(chan struct{})
 	if err := s.Loops()[1].Post(func() { <-release }); err != nil {
@@ -150,11 +152,11 @@ func TestHangingLoopIsFatal(t *testing.T) {
 // Idle loops are given turns, and are not taken for dead.
 func TestIdleLoopsLive(t *testing.T) {
 	s := serve(t, Config{Loops: 2}, echo, func(s *Server) {
-		s.checkEvery, s.deadChecks = 5*time.Millisecond, 50
+		s.checkEvery, s.deadChecks = time.Millisecond, 1000
 	})
-	eventually(t, "60 turns of each loop", func() bool {
+	eventually(t, "1100 turns of each loop", func() bool {
 		for _, l := range s.Loops() {
-			if l.Turns() < 60 || l.LastTurn().IsZero() {
+			if l.Turns() < 1100 || l.LastTurn().IsZero() {
 				return false
 			}
 		}

@@ -30,9 +30,9 @@ func init() {
 
 // emfileChild runs a gnet server, takes all descriptors and connects.
 func emfileChild(reusePort bool) {
-	booted := make(chan struct{})
+	booted := make(chan int, 1)
 	ended := make(chan error, 1)
-	h := &hooks{boot: func(gnet.Engine) { close(booted) }}
+	h := &hooks{boot: func(e gnet.Engine) { booted <- portOf(e) }}
 	// A connected socket is needed once the descriptors are gone.
 	client, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
@@ -41,12 +41,11 @@ func emfileChild(reusePort bool) {
 	}
 	opened := make(chan struct{}, 1)
 	h.open = func(gnet.Conn) { opened <- struct{}{} }
-	port := freePort()
 	go func() {
-		ended <- gnet.Run(h, fmt.Sprint("tcp://127.0.0.1:", port), gnet.WithReusePort(reusePort),
+		ended <- gnet.Run(h, "tcp://127.0.0.1:0", gnet.WithReusePort(reusePort),
 			gnet.WithNumEventLoop(1), gnet.WithLogger(reactorLog{quiet}))
 	}()
-	<-booted
+	port := <-booted
 	first, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
 	if err != nil {
 		fmt.Println(err)
@@ -66,13 +65,19 @@ func emfileChild(reusePort bool) {
 	fmt.Println("established connection reads", err)
 }
 
-func freePort() int {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+// portOf returns the port that an engine of one listener has been given, 0 for
+// none. In OnBoot: later Dup races with the end of the engine.
+func portOf(e gnet.Engine) int {
+	fd, err := e.Dup()
 	if err != nil {
 		return 0
 	}
-	defer ln.Close() //nolint:errcheck
-	return ln.Addr().(*net.TCPAddr).Port
+	defer closeDescriptor(fd)
+	addr, _ := unix.Getsockname(fd)
+	if in, ok := addr.(*unix.SockaddrInet4); ok {
+		return in.Port
+	}
+	return 0
 }
 
 // An accept that finds no descriptor ends the whole engine and every

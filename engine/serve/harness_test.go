@@ -20,7 +20,7 @@ import (
 
 // patience bounds waits for other goroutines; nothing waits for it when all is
 // well.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // manualClock is a clock that only moves when it is told to.
 type manualClock struct {
