@@ -19,11 +19,12 @@ func TestMain(m *testing.M) {
 // program runs this test binary as the relay.
 var program = Program{Relay: func(env ...string) (*faults.Process, error) { return testrelay.Spawn(env...) }}
 
-// small is a run whose figures do not count.
+// small is a run whose figures do not count. Its times are such that something
+// happens in them on a slow machine, too.
 var small = Options{
 	Rounds: 2, Fans: []Fan{{100, 2, 5, 2, 2, 2}},
-	Flood:  Flood{3, 8, 100 * time.Millisecond},
-	Beats:  Beats{20, time.Second, 2},
+	Flood:  Flood{3, 8, 500 * time.Millisecond},
+	Beats:  Beats{20, 2 * time.Second, 2},
 	Replay: Replay{500, 3, 100, 100 * time.Millisecond},
 }
 

@@ -62,7 +62,11 @@ func TestConnectRefused(t *testing.T) {
 		t.Helper()
 		h := newHub(t)
 		h.greet = greet
-		c := h.client(Options{Timeout: 200 * time.Millisecond})
+		timeout := testTimeout
+		if errors.Is(is, ErrTimeout) {
+			timeout = 200 * time.Millisecond
+		}
+		c := h.client(Options{Timeout: timeout})
 		cl.Name = "the class"
 		_, err := c.Connect(context.Background(), []Class{cl})
 		if !errors.Is(err, is) {

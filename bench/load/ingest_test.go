@@ -103,8 +103,12 @@ func TestIngestErrors(t *testing.T) {
 			}
 			_, _ = io.Copy(io.Discard, nc) // until the client is gone
 		}()
+		timeout := testTimeout
+		if errors.Is(is, ErrTimeout) {
+			timeout = 2 * time.Second // in which the request has to be sent
+		}
 		_, err = Ingest(context.Background(), IngestLoad{
-			Addr: ln.Addr().String(), Conns: 1, Requests: 2, Body: post(10), Timeout: 200 * time.Millisecond,
+			Addr: ln.Addr().String(), Conns: 1, Requests: 2, Body: post(10), Timeout: timeout,
 		})
 		if err == nil || !strings.Contains(err.Error(), want) || is != nil && !errors.Is(err, is) {
 			t.Errorf("%s: %v", name, err)

@@ -232,7 +232,8 @@ func TestRunFindsFaults(t *testing.T) {
 		}
 	}
 	c := h.connect(ws(2))
-	l := Load{Publisher: testPublisher, Events: 10, Window: 3, Timeout: 300 * time.Millisecond}
+	// In which all has to come that is not lost.
+	l := Load{Publisher: testPublisher, Events: 10, Window: 3, Timeout: 3 * time.Second}
 	out, err := c.Run(context.Background(), l)
 	if !errors.Is(err, ErrTimeout) {
 		t.Errorf("error %v", err)

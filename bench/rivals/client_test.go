@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds every wait of a test; none is expected to need it.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // maxFrameBytes is more than any frame of the tests has.
 const maxFrameBytes = 1 << 20

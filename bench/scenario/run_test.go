@@ -120,7 +120,7 @@ func TestDuring(t *testing.T) {
 	o := testOptions(t, testrelay.Environ())
 	var mu sync.Mutex
 	var seen []string
-	o.Length = 50 * time.Millisecond
+	o.Length = 2 * time.Second // more than 20 events take by themselves
 	o.During = func(load, admin string) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -20,7 +20,8 @@ func TestLoads(t *testing.T) {
 	p := testrelay.SpawnKilled(t, "SLUICE_DATA="+t.TempDir())
 	r := &relay{Process: p, addr: p.Addr}
 	ctx := t.Context()
-	perSecond, h, err := push(ctx, r.addr, "o", 2, 100*time.Millisecond)
+	// In which each owner's device has to be there.
+	perSecond, h, err := push(ctx, r.addr, "o", 2, 3*time.Second)
 	if err != nil || perSecond <= 0 || h.Count() < owners {
 		t.Fatalf("push: %v, %.0f events/s, %d pushes", err, perSecond, h.Count())
 	}
@@ -58,7 +59,7 @@ func TestLoads(t *testing.T) {
 // TestLoadsFail: a relay that refuses is an error, not a figure.
 func TestLoadsFail(t *testing.T) {
 	p := testrelay.SpawnKilled(t, "SLUICE_DATA="+t.TempDir(), "WRITES_DISABLED=1")
-	if _, _, err := push(t.Context(), p.Addr, "o", 1, time.Second); err == nil {
+	if _, _, err := push(t.Context(), p.Addr, "o", 1, time.Minute); err == nil {
 		t.Error("pushes that were refused are counted")
 	}
 	if _, err := blobs(t.Context(), p.Addr, 1, "x", true); err == nil {
@@ -84,7 +85,7 @@ func TestDeviceLoads(t *testing.T) {
 	if n, err := o.firstSync(t.Context(), p.Addr); err != nil || n != events {
 		t.Errorf("a device holds %d rows of %d, %v", n, events, err)
 	}
-	seal, open, all, err := o.sealing(20 * time.Millisecond)
+	seal, open, all, err := o.sealing(time.Second)
 	if err != nil || seal <= 0 || open <= 0 || all <= 0 {
 		t.Errorf("a second: %.0f sealed, %.0f opened, %.0f on all cores, %v", seal, open, all, err)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds every wait of a test; none is expected to need it.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // configs are all floors.
 var configs = map[string]Config{
