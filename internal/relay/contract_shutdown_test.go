@@ -109,11 +109,14 @@ func (l *late) hold() {
 	<-l.over
 }
 
-// finish sends the rest and returns the answer.
+// finish sends the rest, returns the answer and closes the connection, which
+// would be kept for 2 s otherwise.
 func (l *late) finish() *relaytest.Response {
 	l.t.Helper()
 	l.hold()
-	return answer(l.t, l.c, "POST", strings.Repeat(" ", l.left)+lateEvent)
+	r := answer(l.t, l.c, "POST", strings.Repeat(" ", l.left)+lateEvent)
+	_ = l.c.Close()
+	return r
 }
 
 // rounds runs test several times side by side: what races with the shutdown
