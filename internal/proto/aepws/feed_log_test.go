@@ -1,6 +1,7 @@
 package aepws
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -60,7 +61,7 @@ func newRealRig(t *testing.T, cfg feedConfig, log eventlog.Config) *realRig {
 // await runs the loops until cond holds.
 func (x *realRig) await(what string, cond func() bool) {
 	x.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); {
+	for deadline := time.Now().Add(patience); !cond(); {
 		if time.Now().After(deadline) {
 			x.t.Fatalf("%s does not come", what)
 		}
@@ -185,7 +186,7 @@ func TestRealDeadLetter(t *testing.T) {
 		}
 	}
 	x.await("the dead letter", func() bool { return x.hub.counts.letters.Load() == 1 })
-	x.await("its delivery", func() bool { return named.conn.TakenBytes() > 900 })
+	x.await("its delivery", func() bool { return bytes.Contains(named.Received(), []byte(`"type":"event.dead_lettered"`)) })
 	named.want("B58", "created sub_1", "dead sub_1 e1 3 subscription_error max_attempts")
 	kept, err := x.events.DeadLetters(10)
 	if err != nil || len(kept) != 1 || kept[0].Original != "e1" || kept[0].OriginalSeq != 1 {

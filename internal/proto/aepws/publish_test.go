@@ -122,10 +122,14 @@ func TestAppendsAreBounded(t *testing.T) {
 	}
 }
 
+// unhurried is for tests that let the clock run while the log works: however long
+// that takes, no heartbeat is due.
+func unhurried(s *Settings) { s.Heartbeat = 0 }
+
 // What the log's queue has no room for is offered again, ahead of what its
 // publisher says next; other publishers get theirs.
 func TestBusyLog(t *testing.T) {
-	r := newRig(t, rigConfig{gated: true, log: eventlog.Config{QueueCount: 2}})
+	r := newRig(t, rigConfig{settings: unhurried, gated: true, log: eventlog.Config{QueueCount: 2}})
 	a, b := r.open("a"), r.open("b")
 	a.tell(event("e0"))
 	r.await("a commit", func() bool { return r.log.Newest() == 1 })
@@ -164,7 +168,7 @@ func TestBusyLog(t *testing.T) {
 // A publisher that is gone leaves its events to the log; one whose log has ended
 // is told that it may try again.
 func TestPublisherGone(t *testing.T) {
-	r := newRig(t, rigConfig{gated: true, log: eventlog.Config{QueueCount: 2}})
+	r := newRig(t, rigConfig{settings: unhurried, gated: true, log: eventlog.Config{QueueCount: 2}})
 	w := r.open("s")
 	for i := range 5 {
 		w.tell(event(fmt.Sprint("e", i)))
@@ -194,7 +198,7 @@ func TestPublisherGone(t *testing.T) {
 // Events that wait for room in the log's queue are bounded for all sockets
 // together.
 func TestBusyBytesAreBounded(t *testing.T) {
-	r := newRig(t, rigConfig{gated: true, log: eventlog.Config{QueueCount: 1}})
+	r := newRig(t, rigConfig{settings: unhurried, gated: true, log: eventlog.Config{QueueCount: 1}})
 	r.open("first").tell(event("e0"))
 	r.await("a commit", func() bool { return r.log.Newest() == 1 })
 	pad := fmt.Sprintf(`,"metadata":%q`, strings.Repeat("x", 1<<20-300))
@@ -233,7 +237,7 @@ func TestBusyBehindRefused(t *testing.T) {
 			return func() {}
 		},
 	} {
-		r := newRig(t, rigConfig{gated: true, log: eventlog.Config{QueueCount: 1}})
+		r := newRig(t, rigConfig{settings: unhurried, gated: true, log: eventlog.Config{QueueCount: 1}})
 		r.open("first").tell(event("e0"))
 		r.await("a commit", func() bool { return r.log.Newest() == 1 })
 		var waiting []*wire
@@ -260,15 +264,16 @@ func TestBusyBehindRefused(t *testing.T) {
 
 // A loop that has many answers hands them out over several turns.
 func TestManyAnswers(t *testing.T) {
-	r := newRig(t, rigConfig{gated: true})
+	r := newRig(t, rigConfig{settings: unhurried, gated: true})
 	var ws []*wire
 	for i := range 8 * lookAnswers {
 		w := r.open(fmt.Sprint("s", i))
 		w.tell(event(fmt.Sprint("e", i)))
 		ws = append(ws, w)
 	}
-	r.clock.SetLook(time.Millisecond)
 	r.letGo()
+	r.arrived(len(ws))
+	r.clock.SetLook(time.Millisecond)
 	r.answered()
 	r.clock.SetLook(0)
 	for i, w := range ws {

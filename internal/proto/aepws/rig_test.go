@@ -23,8 +23,9 @@ import (
 const (
 	// step is more than the resolution of a loop's timers.
 	step = 100 * time.Millisecond
-	// patience bounds waits for the log's goroutine.
-	patience = 20 * time.Second
+	// patience bounds waits for the log's goroutine. It is used up only when a test
+	// fails.
+	patience = 2 * time.Minute
 )
 
 // rig is a surface on simulated loops, with a real log, and a clock and sockets
