@@ -36,6 +36,10 @@ const (
 	heartbeatInterval = 25 * time.Second
 	heartbeatSlack    = 5 * time.Second
 
+	// slowAnswer is when the first block of a stream or an event is late: a relay
+	// sends the one at once (R271) and delivers the other within milliseconds.
+	slowAnswer = time.Second
+
 	// maxBody bounds what is read of an answer (DR2). Metrics are the longest.
 	maxBody = 1 << 20
 	// maxQuote is how much of an answer a finding repeats.
@@ -76,8 +80,8 @@ type Options struct {
 	// Each is called with each finding when it is made, unless nil.
 	Each func(Finding)
 
-	// heartbeatInterval and heartbeatSlack unless a test sets them.
-	heartbeat, slack time.Duration
+	// heartbeatInterval, heartbeatSlack and slowAnswer unless a test sets them.
+	heartbeat, slack, slow time.Duration
 }
 
 // doctor is one examination. Fields below Options are what checks leave for
@@ -121,6 +125,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	if o.heartbeat <= 0 {
 		o.heartbeat, o.slack = heartbeatInterval, heartbeatSlack
+	}
+	if o.slow <= 0 {
+		o.slow = slowAnswer
 	}
 	plain := *o.Relay.HTTP
 	plain.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// slowDelivery is when an event is late: a relay delivers within milliseconds.
-const slowDelivery = time.Second
-
 // checkPublish sends an event of its own session and waits for it on a stream
 // and on a WebSocket.
 func (d *doctor) checkPublish(ctx context.Context) finding {
@@ -76,7 +73,7 @@ func (d *doctor) awaitEvent(begin time.Time, id string, s *stream, w *socket) fi
 	}
 	onSocket := f.at.Sub(begin)
 	seen := fmt.Sprintf("on the stream after %v, on the WebSocket after %v", onStream.Round(10*time.Microsecond), onSocket.Round(10*time.Microsecond))
-	if max(onStream, onSocket) > slowDelivery {
+	if max(onStream, onSocket) > d.slow {
 		return warn(seen, "the relay is busy, the way is long, or a proxy holds events back for a while")
 	}
 	return ok("%s", seen)

@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// slowHead is when a first block is late: a relay sends it at once (R271).
-	slowHead = time.Second
 	// maxBlock bounds a line and an event of a stream (DR2). What is published
 	// while a stream is open may be larger; that ends it.
 	maxBlock = 16 << 20
@@ -196,7 +194,7 @@ func (d *doctor) checkStream(ctx context.Context) finding {
 	case d.boot != "" && boot != d.boot:
 		return warn("its boot id is "+quote(boot)+", that of the discovery document "+quote(d.boot),
 			"more than one relay answers here, or it was restarted just now: a proxy must send all clients to one relay, since they share no events")
-	case took > slowHead:
+	case took > d.slow:
 		return warn(fmt.Sprintf("its first block came after %v", took.Round(time.Millisecond))+behind,
 			"the relay is busy, the way is long, or a proxy holds the stream back for a while")
 	}
