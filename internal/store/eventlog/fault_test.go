@@ -149,7 +149,7 @@ func TestKill(t *testing.T) {
 	for round := range 4 {
 		seen := killOnce(t, path, 150+130*round, fmt.Sprint("round", round))
 		l := reopen(t, path, func(c *Config) { c.MaxEvents = killEvents })
-		st := l.State()
+		st := settled(t, l) // a group may have evicted less than it had to
 		for n, id := range seen {
 			if n <= highest {
 				t.Fatalf("%d was given again, to %s", n, id)
