@@ -120,7 +120,7 @@ func TestConcurrentRaises(t *testing.T) {
 // entered waits until so many bodies are in the queue.
 func (r *rig) entered(count int) {
 	r.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); runtime.Gosched() {
 		r.Producer.mu.Lock()
 		entered := len(r.queue)
 		r.Producer.mu.Unlock()

@@ -214,7 +214,7 @@ func TestFailuresKeepOrder(t *testing.T) {
 		t.Errorf("F46: %v", err)
 	}
 	r.tick <- time.Time{}
-	for deadline := time.Now().Add(10 * time.Second); len(r.failures()) == 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); len(r.failures()) == 0 && time.Now().Before(deadline); {
 		runtime.Gosched()
 	}
 	if failed := r.failures(); len(failed) != 1 || !errors.Is(failed[0], errDisk) {
