@@ -14,11 +14,12 @@ import (
 	"github.com/sluice-relay/sluice/internal/relaytest"
 )
 
-// waiting opens a connection that waits, and returns it once total do.
+// waiting opens a connection that waits, as long as one may, and returns it once
+// total do.
 func (r *rig) waiting(total int64, params string) *relaytest.Conn {
 	r.t.Helper()
 	c := r.dial()
-	_ = c.SendString(head("GET", "/v1/events/wait"+query+params, tokenA))
+	_ = c.SendString(head("GET", "/v1/events/wait"+query+"&timeout=60000"+params, tokenA))
 	r.wait(total)
 	return c
 }
