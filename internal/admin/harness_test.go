@@ -18,6 +18,9 @@ import (
 	"github.com/sluice-relay/sluice/internal/relaytest"
 )
 
+// patience bounds what has to come. It is used up only when a test fails.
+const patience = time.Minute
+
 // fakeSource hands out fixed numbers.
 type fakeSource struct {
 	take  func(context.Context) (*Snapshot, error)
@@ -137,13 +140,13 @@ func serveSource(t *testing.T, source Source, limits timing) *fixture {
 	}
 	transport := &http.Transport{}
 	f := &fixture{t, s, log, &http.Client{
-		Timeout:       time.Minute, // an answer that never comes fails the test
+		Timeout:       patience, // an answer that never comes fails the test
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)
@@ -218,7 +221,7 @@ func (f *fixture) dial() net.Conn {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		f.t.Fatal(err)
 	}
 	return c
@@ -241,20 +244,17 @@ func (f *fixture) raw(request string) string {
 // eventually waits for what another goroutine does.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !ok() {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within ten seconds: %s", what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
-		runtime.Gosched()
 	}
 }
 
 // leaked returns the stacks of goroutines that serve or use this package, other
 // than the caller's, if any are left after a while.
 func leaked() string {
-	deadline := time.Now().Add(5 * time.Second)
-	for {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		var left []string
 		buf := make([]byte, 4<<20)
 		buf = buf[:runtime.Stack(buf, true)]
@@ -267,7 +267,6 @@ func leaked() string {
 		if len(left) == 0 || time.Now().After(deadline) {
 			return strings.Join(left, "\n\n")
 		}
-		runtime.Gosched()
 	}
 }
 

@@ -286,7 +286,7 @@ func TestSnapshotsAtOnce(t *testing.T) {
 		answers = append(answers, f.begin("/consumers"))
 	}
 	eventually(t, "all are connected and the first asked", func() bool {
-		return f.server.gate.open.Load() == requests && source.calls.Load() >= snapshotCount
+		return f.server.gate.open.Load() == requests && now.Load() == snapshotCount
 	})
 	close(release)
 	for _, c := range answers {

@@ -145,7 +145,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: still open after ten seconds: %v", name, err)
+			t.Errorf("%s: still open after %v: %v", name, patience, err)
 		}
 	}
 	check("nothing", "")
@@ -177,11 +177,11 @@ func TestCloseLeavesNothing(t *testing.T) {
 			}
 			defer func() { _ = c.Close() }()
 			if i < maxConns && i%2 == 0 {
-				_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+				_ = c.SetDeadline(time.Now().Add(patience))
 				ask(t, c)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for range 2 {
 			if err := s.Close(ctx); err != nil || ctx.Err() != nil {
@@ -241,7 +241,7 @@ func TestCloseEndsSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "the source is asked", func() bool { return source.calls.Load() == 1 })
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := f.server.Close(ctx); err != nil {
 			t.Errorf("with header %q: Close: %v", header, err)
