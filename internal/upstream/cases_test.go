@@ -123,6 +123,7 @@ func TestNumbersGrow(t *testing.T) {
 	}
 	again.send(commit(t, 3, did('a'), 1), commit(t, 4, did('a'), 2))
 	r.want("case 41", "commit 10", "commit 11", "commit 4")
+	r.at(o.name, 4) // which is noted after it is published
 	if h := r.of(o.name); h.Dropped[dropOldSeq] != 2 || h.Dropped[dropOldRev] != 1 || h.LastSeq != 4 {
 		t.Errorf("%+v", h)
 	}
@@ -291,6 +292,7 @@ func TestRefusedCommits(t *testing.T) {
 	r.at(o.name, 300) // F63: what is dropped is done
 	p.send(commit(t, 301, did('a'), 1))
 	r.want("case 38", "commit 3", "commit 301")
+	r.at(o.name, 301)
 	h := r.of(o.name)
 	if h.Dropped["root_hash"] != 1 || h.Dropped[dropFuture] != 1 || h.Dropped["unknown_type"] != 1 || h.LastSeq != 301 {
 		t.Errorf("%+v", h)
@@ -365,9 +367,8 @@ func TestFrameTooBig(t *testing.T) {
 		} else if p.cursor != "9" {
 			t.Errorf("attempt %d: cursor %q", n, p.cursor)
 		}
-		if err := p.ws.Write(context.Background(), websocket.MessageBinary, large); err != nil {
-			t.Fatal(err)
-		}
+		// It may be dropped before the last of it is written.
+		_ = p.ws.Write(context.Background(), websocket.MessageBinary, large)
 		p.dropped("F58")
 		if n < maxFailures {
 			r.clock.end(t, r.pauseAfter(n))
@@ -409,9 +410,7 @@ func TestEndlessMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Write(make([]byte, 9000)); err != nil { // more than is buffered
-		t.Fatal(err)
-	}
+	_, _ = w.Write(make([]byte, 9000)) // more than is buffered; it may be dropped in the middle of it
 	p.dropped("F58")
 	r.until("a failure", o.name, func(h HostStats) bool { return h.Failures["frame_too_big"] == 1 })
 }

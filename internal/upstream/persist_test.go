@@ -345,7 +345,7 @@ func TestSilentConnection(t *testing.T) {
 	p := o.next()
 	p.send(identity(t, 1, did('a'))) // it can send, and hears nothing
 	r.at(o.name, 1)
-	r.clock.end(t, pingInterval)
+	r.pinged()
 	for range maxUnanswered {
 		r.clock.end(t, answerWait)
 	}

@@ -358,6 +358,18 @@ func (r *rig) at(name string, seq int64) {
 	r.until(fmt.Sprintf("frame %d", seq), name, func(h HostStats) bool { return h.LastSeq == seq })
 }
 
+// pinged ends intervals until a ping waits for its answer: a reader that is not
+// quite done with its last frame is not pinged.
+func (r *rig) pinged() {
+	r.t.Helper()
+	for r.clock.waiting(answerWait) == 0 {
+		r.clock.end(r.t, pingInterval)
+		await(r.t, "a ping, or the next interval", func() bool {
+			return r.clock.waiting(answerWait) > 0 || r.clock.waiting(pingInterval) > 0
+		})
+	}
+}
+
 // origin is a host that sends a stream.
 type origin struct {
 	t      testing.TB
