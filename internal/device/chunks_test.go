@@ -106,8 +106,8 @@ func TestInParallel(t *testing.T) {
 	var running, most, calls atomic.Int64
 	met := make(chan struct{})
 	err := inParallel(t.Context(), 100, func(_ context.Context, i int, _ *[]byte) error {
-		if n := running.Add(1); n > most.Load() {
-			most.Store(n)
+		n := running.Add(1)
+		for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
 		}
 		if calls.Add(1) == chunkWorkers {
 			close(met)

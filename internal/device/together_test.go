@@ -49,6 +49,8 @@ func TestRekeyedByAnother(t *testing.T) {
 // others here when it is told to.
 func TestFollowBlobs(t *testing.T) {
 	a, b, _, _, _ := pairOn(t)
+	// The manifest may come before the chunks, and then they are tried again.
+	b.o.TerminalPause = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)
 	go func() { done <- a.Follow(ctx, FollowOptions{}) }()
@@ -275,7 +277,7 @@ func TestBlobsRefusedRowsPushed(t *testing.T) {
 	pusher, _ := loner(t, d)
 	once := func(urgent bool) time.Duration {
 		t.Helper()
-		pause, err := pusher.once(t.Context(), urgent)
+		pause, err := waited(t, pusher, urgent)
 		if (err == nil) != (s.count("") == 0) {
 			t.Errorf("%v", err)
 		}
