@@ -93,7 +93,7 @@ func (c *cutter) copy(dst, src net.Conn, limit int) {
 	for {
 		n := len(buf)
 		if !c.calm.Load() {
-			n = min(n, limit)
+			n = min(n, max(limit, 1)) // it was passed if the calm ends just now
 		}
 		n, err := src.Read(buf[:n])
 		if _, werr := dst.Write(buf[:n]); err != nil || werr != nil {
