@@ -342,7 +342,7 @@ func TestSilence(t *testing.T) {
 		w.ready(aepws.Capabilities{HeartbeatMillis: 20})
 		w.created(nil)
 		beats(w)
-		if n == 2 {
+		if n >= 2 { // and again, if a busy machine has lost its beat
 			w.say(event(1))
 		}
 		w.hold()
@@ -383,30 +383,42 @@ func TestSilenceWithoutHeartbeats(t *testing.T) {
 }
 
 // A relay that says nothing after the upgrade, or to a subscription, is tried
-// again.
+// again. One that a busy machine makes late is so too, and comes to the same.
 func TestNoAnswer(t *testing.T) {
+	asked := 0 // subscriptions
 	s := startScript(t, func(n int64, w *wire) {
-		switch n {
-		case 1:
+		if n == 1 {
 			w.hold()
-		case 2:
-			w.ready(aepws.Capabilities{})
-			w.hold()
-		default:
-			w.subscribe(nil)
-			w.say(event(1))
-			w.hold()
+			return
 		}
+		w.ready(aepws.Capabilities{})
+		h := w.hear()
+		if h.Type != "subscription.requested" {
+			return // it has left
+		}
+		if asked++; asked > 1 {
+			w.grant(h, nil)
+			w.say(event(1))
+		}
+		w.hold()
 	})
 	c, p := newCollector(), at(t, s.URL)
 	p.open = 50 * time.Millisecond
 	if err := startFollow(t, Options{Peer: p, Count: 1}, c).wait(t); err != nil {
 		t.Error(err)
 	}
-	c.want(t, "# no connection: the relay does not answer in time; trying again",
-		"# connected, without a cursor to resume from: events may be missing",
-		"# connection lost: the relay does not answer in time; connecting again",
-		"# connected, without a cursor to resume from: events may be missing", "1")
+	const (
+		without  = "# no connection: the relay does not answer in time; trying again\n"
+		anew     = "# connected, without a cursor to resume from: events may be missing\n"
+		lateLoss = "# connection lost: the relay does not answer in time; connecting again\n"
+	)
+	got := c.lines()
+	for before := ""; before != got; {
+		before, got = got, strings.Replace(got, lateLoss+anew+lateLoss, lateLoss, 1)
+	}
+	if got != without+anew+lateLoss+anew+"1" {
+		t.Errorf("got\n%s", c.lines())
+	}
 }
 
 // What comes in one burst with session.ready is not lost.

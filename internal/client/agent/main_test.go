@@ -127,8 +127,13 @@ func (w *wire) created(r *aepws.Replay) heard {
 	if h.Type != "subscription.requested" {
 		w.tb.Errorf("B47: then comes %s", h.text)
 	}
-	w.say(w.a.AppendCreated(nil, w.head(h.ID), "sub_1", []byte("{}"), time.Time{}, r))
+	w.grant(h, r)
 	return h
+}
+
+// grant answers the request of a subscription.
+func (w *wire) grant(h heard, r *aepws.Replay) {
+	w.say(w.a.AppendCreated(nil, w.head(h.ID), "sub_1", []byte("{}"), time.Time{}, r))
 }
 
 // cursor returns the cursor that a subscription asks for.
@@ -220,7 +225,7 @@ func at(tb testing.TB, url string) Peer {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(r.HTTP.CloseIdleConnections)
-	return Peer{Relay: r, pause: hasten, open: patience, close: 200 * time.Millisecond}
+	return Peer{Relay: r, pause: hasten, open: patience, close: patience}
 }
 
 // hasten is a pause that is short, so that a host that is down is not asked

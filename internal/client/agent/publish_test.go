@@ -361,15 +361,18 @@ func TestSameID(t *testing.T) {
 
 // A relay that lives and acknowledges nothing is left, and asked again.
 func TestNoAcknowledgement(t *testing.T) {
-	s := startScript(t, func(n int64, w *wire) {
+	silent := true // until both lines have come over one connection
+	s := startScript(t, func(_ int64, w *wire) {
 		w.ready(aepws.Capabilities{})
-		if n == 1 {
-			w.hold()
+		if !silent {
+			w.events(w.acknowledge)
 			return
 		}
-		w.events(w.acknowledge)
+		came := 0
+		w.events(func(heard) { came++ })
+		silent = came < 2
 	})
-	stats, p, err := publishing(t, s, strings.NewReader(input(2)), PublishOptions{mark: 40 * time.Millisecond})
+	stats, p, err := publishing(t, s, strings.NewReader(input(2)), PublishOptions{mark: 100 * time.Millisecond})
 	if err != nil || stats.Acknowledged != 2 || !strings.Contains(strings.Join(p.notices, "\n"), "the relay acknowledges nothing") ||
 		!slices.Contains(p.notices, "2 lines not acknowledged, sent again") {
 		t.Errorf("%+v, %v, %q", stats, err, p.notices)
