@@ -163,17 +163,21 @@ func TestControlUnanswered(t *testing.T) {
 		}
 	}
 	barrier(`{"type":"hello","versions":["0.1"],"role":"emitter"}`, relaytest.Event{Session: "s"}.JSON())
-	ask := func(args ...string) outcome {
+	ask := func(timeout time.Duration, args ...string) outcome {
 		t.Helper()
-		return runClient(t, nil, env, (*app).controlCommand, append([]string{"control", "pause", "--session", "s", "--timeout", "200ms"}, args...)...)
+		return runClient(t, nil, env, (*app).controlCommand,
+			append([]string{"control", "pause", "--session", "s", "--timeout", timeout.String()}, args...)...)
 	}
-	o := ask()
+	o, timeout := outcome{}, 200*time.Millisecond
+	for ; o.code != exitUnanswered && timeout < patience; timeout *= 2 { // or it ends before the command is sent
+		o = ask(timeout)
+	}
 	_, id, found := strings.Cut(strings.TrimSpace(o.stderr), "--id ")
 	if o.code != exitUnanswered || o.stdout != "no answer\n" || !found {
 		t.Fatalf("exit %d, %q, %q", o.code, o.stdout, o.stderr)
 	}
 	barrier(relaytest.Event{Type: "control.accepted", Session: "s", Seq: 1, Cause: id}.JSON())
-	if o := ask("--id", id); o.code != exitOK || o.stdout != "accepted\n" {
+	if o := ask(patience, "--id", id); o.code != exitOK || o.stdout != "accepted\n" {
 		t.Errorf("exit %d, %q, %q", o.code, o.stdout, o.stderr)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-relay/sluice/internal/testrelay"
 )
@@ -83,7 +82,7 @@ func runBlocks(t *testing.T, dir, address, text string) (n int) {
 		}
 		n++
 		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-e", "-c", strings.ReplaceAll(block, "127.0.0.1:8787", address))
-		cmd.Dir, cmd.WaitDelay = dir, time.Second
+		cmd.Dir, cmd.WaitDelay = dir, patience
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, block, out)
 		}

@@ -263,7 +263,7 @@ func TestSyncBesideProcess(t *testing.T) {
 	if err := q.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := q.exit(t, patience); code != exitOK {
+	if code := q.exit(t); code != exitOK {
 		t.Errorf("exit %d", code)
 	}
 	wantSync(t, "ended", runSync(t, env, "check"), exitOK, "", "all is well")

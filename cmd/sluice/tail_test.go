@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -203,6 +204,7 @@ func TestTailRestart(t *testing.T) {
 	}
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
+	http.DefaultClient.CloseIdleConnections() // the next relay has the same address
 	next := startProcess(t, "", port)
 	second := relaytest.Event{Session: "t", Seq: 7}.JSON()
 	next.post(t, second)
