@@ -21,7 +21,7 @@ import (
 
 // patience is how long a test waits for what must come. It is only used up
 // when a test fails.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 const testToken = "t0ken-SECRET123"
 
@@ -169,21 +169,28 @@ func TestPlayedIsWhatTheRelayHolds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			addr, _ := startRelay(t, c.token)
 			status := &statusLog{}
-			wait, _ := play(t, Options{
+			wait, stop := play(t, Options{
 				Relay: newClient(t, addr, c.token), Fleet: fleet.Config{Seed: 9, Agents: 5, Rate: 800},
-				Duration: time.Second, HTTP: c.http, Status: status, Interval: 200 * time.Millisecond,
+				HTTP: c.http, Status: status, Interval: 200 * time.Millisecond, last: patience,
 			})
+			for begin := time.Now(); len(replay(t, addr, c.token)) < 200 || strings.Count(status.String(), "\n") < 5; {
+				if time.Since(begin) > patience {
+					t.Fatalf("it is not played; status:\n%s", status)
+				}
+				time.Sleep(20 * time.Millisecond) // polling
+			}
+			stop()
 			if err := wait(); err != nil {
 				t.Fatal(err)
 			}
 			events := replay(t, addr, c.token)
 			sessions, ended := contiguous(t, events)
 			t.Logf("%d events, %d sessions", len(events), sessions)
-			if len(events) < 200 || sessions != ended {
+			if sessions != ended {
 				t.Errorf("%d events; %d sessions of which %d ended", len(events), sessions, ended)
 			}
 			text := status.String()
-			if strings.Contains(text, "SECRET") || strings.Contains(text, "refused") || strings.Count(text, "\n") < 5 {
+			if strings.Contains(text, "SECRET") || strings.Contains(text, "refused") {
 				t.Errorf("status:\n%s", text)
 			}
 		})
@@ -198,7 +205,9 @@ func TestEndOfContextEndsSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	wait, stop := play(t, Options{Relay: newClient(t, addr, ""), Fleet: fleet.Config{Seed: 9, Agents: 3, Rate: 100}})
+	wait, stop := play(t, Options{
+		Relay: newClient(t, addr, ""), Fleet: fleet.Config{Seed: 9, Agents: 3, Rate: 100}, last: patience,
+	})
 	for n := 0; n < 50; {
 		b, err := s.Next(patience)
 		if err != nil {
@@ -235,8 +244,9 @@ func TestCommandsReachTheAgents(t *testing.T) {
 	status := &statusLog{}
 	wait, stop := play(t, Options{
 		Relay: newClient(t, addr, testToken), Fleet: fleet.Config{Seed: 2, Agents: 3, Rate: 30},
-		Status: status, Interval: 100 * time.Millisecond,
+		Status: status, Interval: 100 * time.Millisecond, last: patience,
 	})
+	sent := "" // the id of the last command
 	next := func() event {
 		t.Helper()
 		for {
@@ -245,10 +255,10 @@ func TestCommandsReachTheAgents(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := parseEvent(t, string(m.Data))
-			if e.Type == "error" {
+			if e.Type == "error" && e.Cause != sent {
 				t.Fatalf("%s", e.text)
 			}
-			if strings.Contains(e.Type, ".") && !relaytest.IsCommand(e.Type) {
+			if e.Type == "error" || strings.Contains(e.Type, ".") && !relaytest.IsCommand(e.Type) {
 				return e
 			}
 		}
@@ -260,7 +270,19 @@ func TestCommandsReachTheAgents(t *testing.T) {
 		if err := w.SendText(c.JSON()); err != nil {
 			t.Fatal(err)
 		}
+		sent = c.ID
 		return c.ID
+	}
+	// obeyed sends a command and reports whether the agent accepts it. It does not
+	// if what the command is about has ended meanwhile, or the agent starts anew.
+	obeyed := func(typ, session, subject, data string) (id string, ok bool) {
+		t.Helper()
+		id = command(typ, session, subject, data)
+		for {
+			if e := next(); e.Cause == id {
+				return id, e.Type == "control.accepted"
+			}
+		}
 	}
 	until := func(typ, cause string) event {
 		t.Helper()
@@ -277,24 +299,26 @@ func TestCommandsReachTheAgents(t *testing.T) {
 		if options, _ := q.Data["options"].([]any); len(options) > 0 {
 			data = fmt.Sprintf(`{"answer":{"option":%q}}`, options[0].(map[string]any)["id"])
 		}
-		id := command("control.attention.respond", q.Session, q.ID, data)
-		for {
-			if e := next(); e.Cause == id {
-				answered = e.Type == "attention.answered"
-				if answered || e.Type == "control.rejected" {
-					break
-				}
-			}
+		id, ok := obeyed("control.attention.respond", q.Session, q.ID, data)
+		if ok {
+			until("attention.answered", id)
 		}
+		answered = ok
 	}
-	s := until("run.step.started", "").Session
-	id := command("control.pause", s, "", "")
-	until("control.accepted", id)
-	id = command("control.resume", s, "", "")
-	until("control.accepted", id)
-	id = command("control.cancel", s, "", `{"scope":"session"}`)
-	until("control.accepted", id)
-	until("session.ended", id)
+	for ended := false; !ended; {
+		s := until("run.step.started", "").Session
+		if _, ok := obeyed("control.pause", s, "", ""); !ok {
+			continue
+		}
+		if _, ok := obeyed("control.resume", s, "", ""); !ok {
+			t.Error("an agent that is paused does not resume")
+		}
+		id, ok := obeyed("control.cancel", s, "", `{"scope":"session"}`)
+		if ok {
+			until("session.ended", id)
+		}
+		ended = ok
+	}
 	stop()
 	if err := wait(); err != nil {
 		t.Fatal(err)

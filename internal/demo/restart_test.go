@@ -84,7 +84,7 @@ func TestRelayRestarts(t *testing.T) {
 			status := &statusLog{}
 			wait, stop := play(t, Options{
 				Relay: newClient(t, f.ln.Addr().String(), ""), Fleet: fleet.Config{Seed: 5, Agents: 4, Rate: 300},
-				HTTP: http, Status: status, Interval: 50 * time.Millisecond,
+				HTTP: http, Status: status, Interval: 50 * time.Millisecond, last: patience,
 			})
 			await := func(what string, ok func() bool) {
 				t.Helper()
