@@ -238,7 +238,7 @@ func endsSockets(t *testing.T) {
 // TestW38StubbornPeers: peers that ignore Close, or read nothing, are cut, and
 // the shutdown succeeds (R462).
 func TestW38StubbornPeers(t *testing.T) {
-	t.Parallel()
+	// Alone: the relay's own 2 s for each of two steps leave a second of R464's 5.
 	f := startRelay(t, nil)
 	deaf := f.socket(t, "")
 	stalled := f.socketWith(t, "", relaytest.WSOptions{RecvBytes: 4 << 10})
