@@ -13,6 +13,8 @@
 //     seen, and the few events seen above it. From there a connection resumes
 //     (R165). A filter on more than sessions hides which numbers are missing;
 //     then the position lags the newest event by a few.
+//   - The first event of a session may have overtaken others. Where these are
+//     owed, the position begins below it by as much as events overtake.
 //   - Events are told apart by (source, id). The newest of those, and all that
 //     lie above a session's position, are remembered, so that what comes again
 //     is not handed on again.

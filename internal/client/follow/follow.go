@@ -45,6 +45,9 @@ type follower struct {
 	// While one connection catches up.
 	searching bool
 	late      bool // sessions that are found may lack their beginning
+	// complete: sessions that are met live now began since this began, or are
+	// wanted whole, so that what is below their first event is owed too.
+	complete  bool
 	held      [][]byte
 	heldBytes int
 	loose     bool // too much has waited: live events do not any more

@@ -161,6 +161,12 @@ func (c *collector) awaitEvents(tb testing.TB, n int) {
 	c.await(tb, fmt.Sprintf("%d events", n), func() bool { return len(c.ids) >= n })
 }
 
+// awaitID waits for the event with an id.
+func (c *collector) awaitID(tb testing.TB, id string) {
+	tb.Helper()
+	c.await(tb, id, func() bool { return c.ids[id] > 0 })
+}
+
 func (c *collector) awaitNotice(tb testing.TB, k Kind) Notice {
 	tb.Helper()
 	var found Notice

@@ -51,6 +51,8 @@ type track struct {
 	born    int    // the connection that made it
 	waiting int    // the request that catches up with it, 0 for none
 
+	// asked: a request has asked for what is above done, and nothing has come.
+	asked bool
 	// read is the position at an earlier relay, until this one has told where
 	// the session begins; nil otherwise.
 	read *point
@@ -136,6 +138,21 @@ func (ts *tracks) rewind() bool {
 		t.done, t.above = point{0, -1}, nil
 	}
 	return len(ts.bySession) > 0
+}
+
+// below returns the position of a session whose first event may have overtaken
+// others: no more than events above a position may, that is.
+func (ts *tracks) below(first point) point {
+	return point{first.epoch, max(first.seq-1-int64(ts.window), -1)}
+}
+
+// passedOver reports whether the first event since the session was asked for
+// tells that others are gone, those seen above the position among them. Of a
+// position before an epoch's first event the relay does not say so (R168).
+func (t *track) passedOver(at point) bool {
+	first := t.asked
+	t.asked = false
+	return first && t.done.seq < 0 && len(t.above) > 0 && t.above[0].at.compare(at) < 0
 }
 
 // skip moves the position past what is gone, to just before earliest.

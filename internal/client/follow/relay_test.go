@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-relay/sluice/codec/aep"
 	"github.com/sluice-relay/sluice/internal/relaytest"
@@ -280,6 +281,73 @@ type discard struct{}
 func (discard) Event([]byte) error { return nil }
 func (discard) Notice(Notice)      {}
 func (discard) Flush() error       { return nil }
+
+// R162, R193: so may the first event of a session. One below it that comes while
+// there is no connection is not missed, and what the relay has dropped
+// meanwhile is told of.
+func TestFirstOvertaken(t *testing.T) {
+	for _, o := range []Options{{}, {All: true}, {All: true, Socket: true}, {All: true, Filter: `{"type":"progress.*"}`}} {
+		for _, trimmed := range []bool{false, true} {
+			relay := testrelay.SpawnKilled(t, "AEP_BUFFER=4")
+			proxy := startCutter(t, relay.Addr, 1, 1)
+			proxy.calm.Store(true)
+			o.Relay = at(t, proxy.addr)
+			c := newCollector()
+			r := startFollow(t, o, c)
+			for deadline := time.Now().Add(patience); c.events() == 0; time.Sleep(time.Millisecond) { // pacing
+				if mustPublish(t, relay.Addr, relaytest.Event{Session: "hello"}.JSON()); time.Now().After(deadline) {
+					t.Fatal("no event comes")
+				}
+			}
+			if !o.All { // what began before the reader is not owed
+				proxy.cutAll()
+				c.awaitNotice(t, Connected)
+			}
+			// The second can only come live, once the search for sessions is over.
+			for _, probe := range []string{"one", "two"} {
+				mustPublish(t, relay.Addr, relaytest.Event{ID: probe, Session: probe}.JSON())
+				c.awaitID(t, probe)
+			}
+			post := func(seq uint64) {
+				mustPublish(t, relay.Addr, relaytest.Event{ID: fmt.Sprint("s", seq), Session: "s", Seq: seq}.JSON())
+			}
+			post(2)
+			c.awaitID(t, "s2")
+			nowhere := "127.0.0.1:1"
+			proxy.backend.Store(&nowhere)
+			proxy.cutAll()
+			c.awaitNotice(t, Lost)
+			post(0)
+			post(1)
+			post(3)
+			if trimmed {
+				for seq := range uint64(4) {
+					post(4 + seq)
+				}
+			}
+			proxy.backend.Store(&relay.Addr)
+			if trimmed {
+				c.awaitNotice(t, Gap)
+				c.awaitID(t, "s7")
+			} else {
+				c.awaitID(t, "s3")
+				post(4)
+				c.awaitID(t, "s4")
+			}
+			if err := r.end(t); err != nil {
+				t.Error(err)
+			}
+			for seq := range 5 {
+				if id := fmt.Sprint("s", seq); c.ids[id] != 1 && !trimmed {
+					t.Errorf("%+v: %s came %d times", o, id, c.ids[id])
+				}
+			}
+			if c.ids["s2"] != 1 {
+				t.Errorf("%+v: s2 came %d times", o, c.ids["s2"])
+			}
+		}
+	}
+}
 
 // R162, R193: events may overtake each other. One that comes while there is no
 // connection, below what was seen already, is not missed; and what was seen

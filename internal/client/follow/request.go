@@ -107,6 +107,10 @@ func (f *follower) plan() (live *request, replays []*request) {
 	nothingElse := f.named != nil && !slices.ContainsFunc(f.named, func(name string) bool { return f.tracks.bySession[name] == nil })
 	f.late = f.resumed && !f.o.Once && !f.hides
 	f.searching = owed && !nothingElse && (live == nil || !live.all)
+	f.complete = live != nil && live.all || !f.searching && f.blank
+	for _, t := range known {
+		t.asked = true
+	}
 	asked := f.fromLimit > 0 || len(known) == 0
 	if f.searching || !asked {
 		r := &request{index: len(replays) + 1, all: true}

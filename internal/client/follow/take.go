@@ -161,10 +161,22 @@ func (f *follower) place(e *event) {
 	f.dirty = true
 	if t := f.tracks.bySession[e.session]; t != nil {
 		t.read = nil
+		if t.passedOver(e.at) {
+			f.notice(Notice{Kind: Gap, Session: e.session, Epoch: e.at.epoch, Seq: e.at.seq})
+			f.tracks.skip(t, e.at)
+		}
 		f.tracks.advance(t, e.at, e.id)
 		return
 	}
-	if _, forgotten := f.tracks.start(e.session, e.at, f.connection); forgotten && !f.saidForgotten {
+	done := e.at
+	if f.complete && !f.saidForgotten { // or it may be a session that was forgotten
+		done = f.tracks.below(e.at)
+	}
+	t, forgotten := f.tracks.start(e.session, done, f.connection)
+	if t != nil {
+		f.tracks.advance(t, e.at, e.id)
+	}
+	if forgotten && !f.saidForgotten {
 		f.saidForgotten = true
 		f.notice(Notice{Kind: Forgotten})
 	}
@@ -175,6 +187,7 @@ func (f *follower) settle() error {
 	for _, t := range f.tracks.bySession {
 		t.waiting = 0
 	}
+	f.complete = f.complete || f.searching
 	f.searching, f.restarted, f.lostAt, f.loose = false, false, time.Time{}, false
 	held := f.held
 	f.held, f.heldBytes = nil, 0
