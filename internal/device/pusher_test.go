@@ -76,8 +76,8 @@ func TestFullRelayIsLeftAlone(t *testing.T) {
 }
 
 // waited is a step of a pusher that has waited for its delivery. On a machine so
-// busy that this took longer than chunksFirst, it is the step after the poke that
-// such a delivery leaves.
+// busy that this took longer than chunksFirst, it is the step after the poke
+// that such a delivery leaves.
 func waited(t *testing.T, p *pusher, urgent bool) (time.Duration, error) {
 	t.Helper()
 	pause, err := p.once(t.Context(), urgent)

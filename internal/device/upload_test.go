@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-relay/sluice/internal/store/devicestore"
 )
 
-// cutAt tells which requests of a kind are to be cut: all after the first few. It
-// answers only when each worker has one of these, so that all before them are
-// through, and none is on its way.
+// cutAt tells which requests of a kind are to be cut: all after the first few.
+// It answers only when each worker has one of these, so that all before them
+// are through, and none is on its way.
 func cutAt(few int64, kind func(*http.Request) bool) func(*http.Request) bool {
 	var asked atomic.Int64
 	all := make(chan struct{})

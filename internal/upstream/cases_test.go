@@ -410,7 +410,8 @@ func TestEndlessMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = w.Write(make([]byte, 9000)) // more than is buffered; it may be dropped in the middle of it
+	// More than is buffered. It may be dropped in the middle of it.
+	_, _ = w.Write(make([]byte, 9000))
 	p.dropped("F58")
 	r.until("a failure", o.name, func(h HostStats) bool { return h.Failures["frame_too_big"] == 1 })
 }
