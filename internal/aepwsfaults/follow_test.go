@@ -34,6 +34,7 @@ type follower struct {
 	done    chan struct{} // closed at the end
 
 	mu       sync.Mutex
+	repeats  bool    // a delivery may be repeated
 	items    []event // deliveries
 	replayed int64   // of event.replayed, -1 before it
 	dropped  int64   // the sum of delivery.dropped
@@ -92,6 +93,9 @@ func (f *follower) step() bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.repeats && err == nil && (e.Type == "event.redelivered" || e.isDomain() && e.Delivery.Attempt > 1) {
+		return true
+	}
 	if e.isDomain() {
 		f.items = append(f.items, e) // it has come, whatever became of the answer
 		f.dropped += e.Delivery.Dropped
@@ -114,6 +118,14 @@ func (f *follower) step() bool {
 		f.err = fmt.Errorf("%w: %v", errFollow, e)
 	}
 	return f.err == nil && e.closed == 0
+}
+
+// letRepeat has it pass over what is sent again because an acknowledgement was
+// not in time.
+func (f *follower) letRepeat() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.repeats = true
 }
 
 // stop closes the session and waits for the reader.

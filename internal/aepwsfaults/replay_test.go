@@ -64,22 +64,58 @@ func oldestOf(t *testing.T, addr string) string {
 	return f.end(t)[0].Delivery.Cursor
 }
 
+// load is a publisher that goes on until it is told to end.
+type load struct {
+	over, done chan struct{}
+	once       sync.Once
+	last       int64 // number; valid once done is closed
+}
+
+// startLoad publishes so many events at least.
+func startLoad(t *testing.T, pub *agent, prefix string, least int) *load {
+	const step = 50
+	l := &load{over: make(chan struct{}), done: make(chan struct{})}
+	t.Cleanup(func() { l.end() })
+	go func() {
+		defer close(l.done)
+		for sent := 0; ; sent += step {
+			ended := false
+			select {
+			case <-l.over:
+				ended = sent >= least
+			default:
+			}
+			_, last, err := pub.publishMany(fmt.Sprint(prefix, sent, "-"), step, 8, 100)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if l.last = last; ended {
+				return
+			}
+		}
+	}()
+	return l
+}
+
+// end has it publish a few more events, waits for that and returns the last
+// number.
+func (l *load) end() int64 {
+	l.once.Do(func() { close(l.over) })
+	<-l.done
+	return l.last
+}
+
 // TestReplayUnderLoad: hard case 31: subscriptions start at any moment while
-// 1,000 events are published, from the start, from a cursor and live: each gets
-// every event once, ascending, and event.replayed stands where the replay ended.
+// 1,000 events or more are published, from the start, from a cursor and live:
+// each gets every event once, ascending, and event.replayed stands where the
+// replay ended.
 func TestReplayUnderLoad(t *testing.T) {
 	random := newRand(t)
 	p := start(t, t.TempDir(), "SLUICE_LOOPS=2")
 	pub := join(t, p.Addr, "publisher")
 	_, before := pub.mustPublishMany(t, "before-", 500, 100)
-	var publishing sync.WaitGroup
-	var last int64
-	publishing.Go(func() {
-		var err error
-		if _, last, err = pub.publishMany("e", 1000, 8, 100); err != nil {
-			t.Error(err)
-		}
-	})
+	load := startLoad(t, pub, "e", 1000)
 	middle := int64(random.IntN(int(before))) + 1
 	var starts, cursors, lives []*follower
 	for i := range 8 {
@@ -88,7 +124,7 @@ func TestReplayUnderLoad(t *testing.T) {
 		cursors = append(cursors, mustFollow(t, p.Addr, fmt.Sprint("cursor", i), filterFrom(fmt.Sprintf("before-%d:%d", middle-1, middle), mode)))
 		lives = append(lives, mustFollow(t, p.Addr, fmt.Sprint("live", i), filterFrom("", mode)))
 	}
-	publishing.Wait()
+	last := load.end()
 	if t.Failed() {
 		t.FailNow()
 	}
@@ -160,12 +196,7 @@ func TestCancel(t *testing.T) {
 	pub := join(t, p.Addr, "publisher")
 	pub.mustPublishMany(t, "before-", 2000, 100)
 	for round, filter := range []string{filterFrom(fromStart, ""), filterFrom("", ""), filterFrom(fromStart, "replayable")} {
-		var publishing sync.WaitGroup
-		publishing.Go(func() {
-			if _, _, err := pub.publishMany(fmt.Sprint("during-", round, "-"), 500, 8, 100); err != nil {
-				t.Error(err)
-			}
-		})
+		load := startLoad(t, pub, fmt.Sprint("during-", round, "-"), 500)
 		reader := join(t, p.Addr, "reader")
 		id := reader.mustSubscribe(t, filter).Payload.Subscription
 		for range 20 {
@@ -187,7 +218,7 @@ func TestCancel(t *testing.T) {
 			t.Fatal(err)
 		}
 		reader.want(t, "case 32", "subscription.created")
-		publishing.Wait()
+		load.end()
 		d := plain(marker)
 		d.kind = "memory.updated"
 		n := pub.mustPublish(t, d)
