@@ -36,6 +36,7 @@ func TestStalledConsumers(t *testing.T) {
 		count = 200
 	}
 	p := start(t, t.TempDir(), "FIREHOSE_SEQ_FLOOR=1", "FIREHOSE_MAX_CONSUMERS=2000",
+		"FIREHOSE_WRITE_TIMEOUT_MS=3600000", // cut for what they miss alone
 		fmt.Sprint("FIREHOSE_REPLAY_FRAMES=", stalledBound))
 	pub := newPublisher(p.Addr)
 	defer pub.close()
