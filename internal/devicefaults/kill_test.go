@@ -121,6 +121,9 @@ func TestHardCase15Kill(t *testing.T) { killWorkers(t, 1) }
 // one directory, and are killed each for itself.
 func TestKillTwoProcesses(t *testing.T) { killWorkers(t, 2) }
 
+// enoughRows is how many rows of Put the tests that kill want at least.
+const enoughRows = 10
+
 func killWorkers(t *testing.T, processes int) {
 	few := scale(100, 10) / processes
 	rng := newRand(t)
@@ -128,7 +131,12 @@ func killWorkers(t *testing.T, processes int) {
 	r := newRecord(t)
 	d := testdevice.New(t, b.phrase, "killed", time.Now(), device.Options{Now: time.Now})
 	must(t, d.AddRelay(b.url()))
-	for kill := range testrelay.Kills(t, few) {
+	kills := testrelay.Kills(t, few)
+	longest := 100 * time.Millisecond
+	for kill := 0; kill < kills || kill < 10*kills && len(r.put) < enoughRows; kill++ {
+		if kill >= kills { // too little has happened, as on a slow machine
+			longest = min(2*longest, 10*time.Second)
+		}
 		if kill%7 == 3 { // a relay that is not there for once
 			b.lie(func(w http.ResponseWriter, _ *http.Request, _ []byte, _ ask) bool { return say(w, 503, `{}`) })
 		}
@@ -136,7 +144,7 @@ func killWorkers(t *testing.T, processes int) {
 		workers := make([]*worker, processes)
 		for i := range workers {
 			workers[i] = startWorker(t, order{Dir: d.Dir, Name: fmt.Sprint(kill, "-", i), Seed: rng.Uint64()})
-			pause := time.Duration(rng.Int64N(int64(100 * time.Millisecond)))
+			pause := time.Duration(rng.Int64N(int64(longest)))
 			done.Go(func() { workers[i].killAfter(pause) })
 		}
 		done.Wait()
@@ -161,7 +169,7 @@ func killWorkers(t *testing.T, processes int) {
 	r.holds(fresh)
 	sameHeld(t, d, fresh)
 	t.Logf("%d rows of Put, %d events at the relay, %d whole syncs", len(r.put), len(events), r.syncs)
-	if len(r.put) < 10 || len(events) < len(r.put) {
+	if len(r.put) < enoughRows || len(events) < len(r.put) {
 		t.Error("too little happened between the kills to prove anything")
 	}
 }

@@ -93,6 +93,16 @@ func (l *liar) times(name string) int {
 	return l.told[name]
 }
 
+// kinds returns how many lies were told, and of how many kinds.
+func (l *liar) kinds() (told, kinds int) {
+	l.mu.Lock() // a request that was given up may still be answered
+	defer l.mu.Unlock()
+	for _, n := range l.told {
+		told += n
+	}
+	return told, len(l.told)
+}
+
 // late is a rule that is honest, and gives what the liar kept back with each
 // page that has events.
 func (l *liar) late(w http.ResponseWriter, r *http.Request, _ []byte, ask ask) bool {
