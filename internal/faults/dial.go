@@ -18,9 +18,9 @@ const (
 	// minute (TIME_WAIT).
 	sources = 64
 
-	// DialTimeout bounds a dial. A SYN that a full queue has dropped is sent
-	// again after 1, 3, 7 and 15 s.
-	DialTimeout = 30 * time.Second
+	// DialTimeout bounds a dial, and the first answer. A SYN that a full queue has
+	// dropped is sent again after 1, 3, 7, 15 and 31 s.
+	DialTimeout = 60 * time.Second
 
 	// bindAddressNoPort is IP_BIND_ADDRESS_NO_PORT (ip(7)): the port is chosen
 	// by connect, so that it has to be unique for the whole connection only.

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// adminTimeout is how long a page of the admin listener may take.
-const adminTimeout = 20 * time.Second
+// adminTimeout is how long a page of the admin listener may take. It is only
+// used up when something is wrong.
+const adminTimeout = 60 * time.Second
 
 // Health is the body of GET /healthz (R50).
 type Health struct {

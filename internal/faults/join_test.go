@@ -12,7 +12,7 @@ import (
 // overlap of replay and live, nor another order (R165, R192, R193, C30).
 func TestJoinRace(t *testing.T) {
 	t.Parallel()
-	p := startRelay(t)
+	p := startRelay(t, "AEP_BUFFER=100000") // far more than ever come
 	seed := newSeed(t)
 	base := gauges(t, p)
 	f := newFleet(p.Addr, 2)

@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	startTimeout = 30 * time.Second
-	// exitTimeout is more than the 10 s after which a relay ends by itself.
-	exitTimeout = 20 * time.Second
+	// These are only used up when something is wrong. startTimeout and exitTimeout
+	// are far more than a start and the 10 s after which a relay ends by itself,
+	// for machines that are busy with other things.
+	startTimeout = 60 * time.Second
+	exitTimeout  = 60 * time.Second
 
 	listening = "aep-relay listening on "
 	adminLine = `msg="admin listener" addr=`

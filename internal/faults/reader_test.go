@@ -63,6 +63,12 @@ func (r *reader) run() {
 	}
 }
 
+// behind tells whether something is still to come of n events: each was either
+// seen or is known to be missing.
+func (r *reader) behind(n uint64) bool {
+	return r.failure.get() == nil && r.seen.Load()+r.missing.Load() < n
+}
+
 // await waits until n events were seen.
 func (r *reader) await(tb testing.TB, what string, n uint64) {
 	tb.Helper()

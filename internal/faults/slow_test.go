@@ -18,8 +18,9 @@ const (
 	// headTime and bodyTime are when the relay cuts a head that is not complete
 	// (R47), and a body of which less than 4 KiB came.
 	headTime = 10 * time.Second
-	// late is how much later than that a busy machine may notice.
-	late = 15 * time.Second
+	// late is how much later than that a busy machine may notice: less than a
+	// trickler has octets for.
+	late = 60 * time.Second
 )
 
 // trickler is a connection that sends one octet at a time.

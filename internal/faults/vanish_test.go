@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -127,36 +128,59 @@ func vanish(tb testing.TB, addr string, request []byte, how int) {
 	_ = nc.Close()
 }
 
-// vanishWatcher counts the events that come live.
+// vanishWatcher counts the events that come live. It reads all the time: one
+// that takes nothing for too long is cut.
 type vanishWatcher struct {
-	tb    testing.TB
-	c     *faults.Consumer
-	view  faults.View
-	count func(session string, atLeast int) int
+	tb   testing.TB
+	done chan struct{} // closed when nothing more is read
+
+	mu   sync.Mutex
+	view faults.View
+	err  error
 }
 
-// watchVanish subscribes to everything. count reads until a session has come as
-// far as it is held.
+// watchVanish subscribes to everything.
 func watchVanish(tb testing.TB, addr string) *vanishWatcher {
 	tb.Helper()
 	c, err := faults.OpenConsumer(addr, faults.Subscription{Socket: true, Filter: `{"agent":"faults"}`})
 	must(tb, "watcher", err)
-	w := &vanishWatcher{tb: tb, c: c}
-	w.count = func(session string, atLeast int) int {
-		for w.view.Next(session) < uint64(atLeast) {
-			it, err := w.c.Next(patience)
-			if err == nil {
-				err = w.view.Take(it)
-			}
-			if err != nil {
-				tb.Errorf("watcher: %v", err)
-				break
-			}
+	w := &vanishWatcher{tb: tb, done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		for w.take(c.Next(time.Hour)) {
 		}
-		return int(w.view.Next(session))
-	}
-	tb.Cleanup(c.Close)
+	}()
+	tb.Cleanup(func() {
+		c.Close()
+		<-w.done
+	})
 	return w
+}
+
+// take takes what was read, and tells whether to read on.
+func (w *vanishWatcher) take(it faults.Item, err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		err = w.view.Take(it)
+	}
+	w.err = err
+	return err == nil
+}
+
+// count waits until a session has come as far as it is held.
+func (w *vanishWatcher) count(session string, atLeast int) (n int) {
+	w.tb.Helper()
+	await(w.tb, "watcher: what is held of "+session, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.err != nil {
+			w.tb.Fatalf("watcher: %v", w.err)
+		}
+		n = int(w.view.Next(session))
+		return n >= atLeast
+	})
+	return n
 }
 
 // over adds the watcher itself to a baseline.
