@@ -64,12 +64,23 @@ func TestHardCase15DrainWhilePushing(t *testing.T) {
 			}
 		})
 	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		pushing.Wait()
+	}()
 	seen := map[string]bool{}
 	after := int64(0)
-	deadline := 0
-	for len(seen) < 501 && deadline < 200_000 {
-		deadline++
+	for ended := false; len(seen) < 501; {
+		select {
+		case <-done:
+			ended = true // and what is not there now never comes
+		default:
+		}
 		events, next := a.pull("&limit=1&after=" + strconv.FormatInt(after, 10))
+		if len(events) == 0 && ended {
+			break
+		}
 		if len(events) == 0 {
 			continue
 		}
@@ -79,7 +90,7 @@ func TestHardCase15DrainWhilePushing(t *testing.T) {
 		}
 		seen[id], after = true, n
 	}
-	pushing.Wait()
+	<-done
 	close(errs)
 	for err := range errs {
 		t.Error(err)
