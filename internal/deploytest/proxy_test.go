@@ -18,7 +18,7 @@ import (
 
 // patience is how long a test waits for what must come. It is only used up
 // when a test fails.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // proxyKind is one of the proxies that docs/deploy has a snippet for.
 type proxyKind struct {
