@@ -39,8 +39,8 @@ func withServer(m *testing.M) int {
 	if !eventually(patience, func() bool { return s.Conns() == 0 }) {
 		fault("%d connections are left", s.Conns())
 	}
-	if n := s.HeldBytes(); n != 0 {
-		fault("%d bytes are held", n)
+	if !eventually(patience, func() bool { return s.HeldBytes() == 0 }) {
+		fault("%d bytes are held", s.HeldBytes())
 	}
 	if err := s.Shutdown(context.Background()); err != nil {
 		fault("shutdown: %v", err)

@@ -81,7 +81,7 @@ func startRelay(t *testing.T, env []string) string {
 	cmd.Env = append([]string{}, env...) // nil would mean that of the test
 	cmd.Stderr = &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = time.Minute // its own limits are 5 s each (R464)
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
