@@ -36,8 +36,9 @@ const (
 // unreachable are npm's codes for a registry that does not answer, which is no
 // fault of ours.
 var unreachable = []string{
-	"ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH", "EHOSTUNREACH",
-	"ERR_SOCKET_TIMEOUT", "FETCH_ERROR", "ENOTCACHED", "E429", "E502", "E503", "E504",
+	"ENOTFOUND", "EAI_AGAIN", "EAI_FAIL", "ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE", "ETIMEDOUT", "ENETUNREACH",
+	"EHOSTUNREACH", "ERR_SOCKET_TIMEOUT", "ERR_STREAM_PREMATURE_CLOSE", "FETCH_ERROR", "ENOTCACHED",
+	"E408", "E429", "E500", "E502", "E503", "E504",
 }
 
 // Modules returns the node_modules directory with the packages, or skips the
