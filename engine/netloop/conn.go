@@ -181,8 +181,8 @@ func (c *conn) end(err error) {
 	if err == nil && why == nil {
 		s.settle(c)
 	}
-	s.unplace(c.r)
 	c.callClose(c.reason(why, err))
+	s.unplace(c.r) // last: who sees the count fall finds the rest done
 	c.h, c.g = nil, nil
 }
 

@@ -173,6 +173,20 @@ func TestConnectionCap(t *testing.T) {
 	}
 }
 
+// N1: a connection counts until its handler has been told of its end, so that
+// nothing of it is left when none is counted.
+func TestEndIsCountedLast(t *testing.T) {
+	counted := make(chan int64, 1)
+	var srv *Server
+	s := serve(t, Config{}, with(nil, func(p *peer) {
+		p.onClose = func(*peer, error) { counted <- int64(srv.Conns()) }
+	}), func(s *Server) { srv = s })
+	_ = s.dial(t).Close()
+	if n := recv(t, "OnClose", counted); n != 1 {
+		t.Errorf("%d connections at OnClose, want 1", n)
+	}
+}
+
 // Refused peers that never close hold at most the slots, and only for a time.
 func TestLingerersAreBounded(t *testing.T) {
 	s := serve(t, Config{MaxConns: 1}, echo)
