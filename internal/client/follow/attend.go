@@ -190,6 +190,7 @@ func (f *follower) takeBatch(b *batch) (signs bool, err error) {
 		case isRetry:
 			f.backoff.retry = time.Duration(min(it.n, maxAsked.Milliseconds())) * time.Millisecond
 		case isIncomplete:
+			f.complete = f.blank
 			f.notice(Notice{Kind: Incomplete})
 		}
 		if err != nil {

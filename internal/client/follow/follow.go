@@ -45,8 +45,9 @@ type follower struct {
 	// While one connection catches up.
 	searching bool
 	late      bool // sessions that are found may lack their beginning
-	// complete: sessions that are met live now began since this began, or are
-	// wanted whole, so that what is below their first event is owed too.
+	// complete: sessions that are met now began since this began, or are wanted
+	// whole, or the relay has just shown all of them that it holds. What is below
+	// their first event then comes later, and is owed too.
 	complete  bool
 	held      [][]byte
 	heldBytes int

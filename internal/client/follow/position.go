@@ -140,21 +140,6 @@ func (ts *tracks) rewind() bool {
 	return len(ts.bySession) > 0
 }
 
-// below returns the position of a session whose first event may have overtaken
-// others: no more than events above a position may, that is.
-func (ts *tracks) below(first point) point {
-	return point{first.epoch, max(first.seq-1-int64(ts.window), -1)}
-}
-
-// passedOver reports whether the first event since the session was asked for
-// tells that others are gone, those seen above the position among them. Of a
-// position before an epoch's first event the relay does not say so (R168).
-func (t *track) passedOver(at point) bool {
-	first := t.asked
-	t.asked = false
-	return first && t.done.seq < 0 && len(t.above) > 0 && t.above[0].at.compare(at) < 0
-}
-
 // skip moves the position past what is gone, to just before earliest.
 func (ts *tracks) skip(t *track, earliest point) {
 	if earliest.seq--; t.done.compare(earliest) < 0 {

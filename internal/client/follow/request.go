@@ -107,7 +107,7 @@ func (f *follower) plan() (live *request, replays []*request) {
 	nothingElse := f.named != nil && !slices.ContainsFunc(f.named, func(name string) bool { return f.tracks.bySession[name] == nil })
 	f.late = f.resumed && !f.o.Once && !f.hides
 	f.searching = owed && !nothingElse && (live == nil || !live.all)
-	f.complete = live != nil && live.all || !f.searching && f.blank
+	f.complete = live != nil && live.all || f.searching || f.blank
 	for _, t := range known {
 		t.asked = true
 	}

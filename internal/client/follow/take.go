@@ -108,7 +108,7 @@ func (f *follower) takeReplay(r *request, text []byte) error {
 	case t != nil && t.born < f.connection, !r.all, !f.searching:
 		return nil // another request's
 	case !f.owed():
-		f.place(&e) // and from now on it is known
+		f.place(&e, e.at) // and from now on it is known
 		return nil
 	case t == nil && f.late && e.at.seq > 0:
 		// It may have begun, and have been trimmed, without a connection; a
@@ -131,13 +131,31 @@ func (f *follower) owed() bool {
 
 // deliver hands an event on, unless it was before, and takes note of its place.
 func (f *follower) deliver(e *event, text []byte) error {
+	if t := f.tracks.bySession[e.session]; e.sequenced && t != nil && t.asked {
+		if t.asked = false; t.passedOver(e) {
+			f.notice(Notice{Kind: Gap, Session: e.session, Epoch: e.at.epoch, Seq: e.at.seq})
+			f.tracks.skip(t, e.at)
+		}
+	}
 	if err := f.hand(e, text); err != nil {
 		return err
 	}
-	if e.sequenced {
-		f.place(e)
+	if !e.sequenced {
+		return nil
 	}
+	begin := e.at
+	if f.complete && !f.saidForgotten { // or it may be a session that was forgotten
+		begin.seq = -1
+	}
+	f.place(e, begin)
 	return nil
+}
+
+// passedOver reports whether e, the first event since its session was asked
+// for, tells that others are gone, those seen above the position among them. Of
+// a position before an epoch's first event the relay does not say so (R168).
+func (t *track) passedOver(e *event) bool {
+	return t.done.seq < 0 && len(t.above) > 0 && t.above[0].at.compare(e.at) < 0
 }
 
 // hand hands an event on, unless it was before.
@@ -156,23 +174,16 @@ func (f *follower) hand(e *event, text []byte) error {
 	return nil
 }
 
-// place takes note of an event's place in its session.
-func (f *follower) place(e *event) {
+// place takes note of an event's place in its session, whose position begins at
+// begin if it has none yet.
+func (f *follower) place(e *event, begin point) {
 	f.dirty = true
 	if t := f.tracks.bySession[e.session]; t != nil {
 		t.read = nil
-		if t.passedOver(e.at) {
-			f.notice(Notice{Kind: Gap, Session: e.session, Epoch: e.at.epoch, Seq: e.at.seq})
-			f.tracks.skip(t, e.at)
-		}
 		f.tracks.advance(t, e.at, e.id)
 		return
 	}
-	done := e.at
-	if f.complete && !f.saidForgotten { // or it may be a session that was forgotten
-		done = f.tracks.below(e.at)
-	}
-	t, forgotten := f.tracks.start(e.session, done, f.connection)
+	t, forgotten := f.tracks.start(e.session, begin, f.connection)
 	if t != nil {
 		f.tracks.advance(t, e.at, e.id)
 	}
@@ -187,7 +198,6 @@ func (f *follower) settle() error {
 	for _, t := range f.tracks.bySession {
 		t.waiting = 0
 	}
-	f.complete = f.complete || f.searching
 	f.searching, f.restarted, f.lostAt, f.loose = false, false, time.Time{}, false
 	held := f.held
 	f.held, f.heldBytes = nil, 0
