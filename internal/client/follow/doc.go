@@ -14,9 +14,9 @@
 //     (R165). A filter on more than sessions hides which numbers are missing;
 //     then the position lags the newest event by a few.
 //   - The first event of a session may have overtaken others. Where these are
-//     owed, the position begins before the epoch's first event. Of such a one
-//     the relay does not say what is gone (R168); the reader does if events that
-//     it saw are.
+//     owed, the position begins before the epoch's first event.
+//   - Of such a position, and of everything, the relay does not say what is gone
+//     (R168, R171). The reader does if the first event that comes tells so.
 //   - Events are told apart by (source, id). The newest of those, and all that
 //     lie above a session's position, are remembered, so that what comes again
 //     is not handed on again.

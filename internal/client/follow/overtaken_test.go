@@ -153,6 +153,60 @@ func TestBeginsHigh(t *testing.T) {
 	}
 }
 
+// R171: a relay that takes no positions says nothing of gaps.
+func TestGapWithoutPositions(t *testing.T) {
+	f := func(name string, first, apart []uint64, want ...string) {
+		t.Helper()
+		s := startStage(t, Options{All: true}, "AEP_MAX_FROM=0", "AEP_BUFFER=4")
+		s.settle("a")
+		s.post("s", first...)
+		s.c.awaitID(t, fmt.Sprint("s", first[len(first)-1]))
+		s.settle("b") // one position, the newest, may come as Last-Event-ID
+		s.apart(func() { s.post("s", apart...) })
+		s.c.awaitID(t, fmt.Sprint("s", max(first[len(first)-1], apart[len(apart)-1])))
+		s.settle("c")
+		t.Log(name)
+		s.end("s", want...)
+	}
+	f("nothing is gone", []uint64{0, 1, 2}, []uint64{3, 4, 5}, "0", "1", "2", "3", "4", "5")
+	f("just nothing is gone", []uint64{0, 1, 2}, []uint64{3, 4, 5, 6}, "0", "1", "2", "3", "4", "5", "6")
+	f("one is gone", []uint64{0, 1, 2}, []uint64{3, 4, 5, 6, 7}, "0", "1", "2", "gap 4", "4", "5", "6", "7")
+	f("one that is late is gone", []uint64{0, 2, 3}, []uint64{1, 4, 5}, "0", "2", "3", "gap 2", "4", "5")
+	f("one that is late is there", []uint64{0, 2, 3}, []uint64{1}, "0", "2", "3", "1")
+}
+
+// R168: nor does a relay that was started anew.
+func TestRewoundTrimmed(t *testing.T) {
+	f := func(name, emitter string, apart []uint64, want ...string) {
+		t.Helper()
+		for _, socket := range []bool{false, true} {
+			s := startStage(t, Options{All: true, Socket: socket})
+			s.settle("a")
+			s.post("s", 0, 1, 2)
+			s.c.awaitID(t, "s2")
+			s.apart(func() {
+				if err := s.relay.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				s.relay = testrelay.SpawnKilled(t, "AEP_BUFFER=4")
+				s.emitter = emitter
+				s.post("s", apart...)
+			})
+			s.c.awaitNotice(t, Restarted)
+			s.settle("b")
+			s.apart(func() { s.post("t", 0) })
+			s.c.awaitID(t, emitter+"t0")
+			t.Log(name)
+			s.end("s", append([]string{"0", "1", "2"}, want...)...)
+		}
+	}
+	f("it goes on", "", []uint64{3, 4}, "3", "4")
+	f("what was read comes again", "", []uint64{1, 2, 3, 4}, "3", "4")
+	f("one is gone", "", []uint64{3, 4, 5, 6, 7}, "gap 4", "4", "5", "6", "7")
+	f("numbered anew", "another ", []uint64{0, 1, 2, 3}, "0", "1", "2", "3")
+	f("numbered anew, and one is gone", "another ", []uint64{0, 1, 2, 3, 4}, "gap 1", "1", "2", "3", "4")
+}
+
 // Where the search for sessions was given up, one that is met later may be old,
 // and is not owed from its beginning.
 func TestGivenUpSearch(t *testing.T) {
@@ -234,4 +288,41 @@ func TestFirstTrimmed(t *testing.T) {
 		s.c.awaitID(t, "s8")
 		s.end("s", "2", "gap 4", "4", "5", "6", "7", "8")
 	}
+}
+
+// What was seen above a position is not missing at a relay that was started anew.
+func TestRewoundAbove(t *testing.T) {
+	s := startStage(t, Options{All: true})
+	s.settle("a")
+	s.post("s", 7, 9)
+	s.c.awaitID(t, "s9")
+	s.apart(func() {
+		if err := s.relay.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		s.relay = testrelay.SpawnKilled(t)
+		s.post("s", 10)
+	})
+	s.c.awaitID(t, "s10")
+	s.end("s", "7", "9", "10")
+}
+
+// What overtakes others at a relay that was started anew does not hide them.
+func TestRewoundOvertaken(t *testing.T) {
+	s := startStage(t, Options{All: true})
+	s.settle("a")
+	s.post("s", 0, 1)
+	s.c.awaitID(t, "s1")
+	s.apart(func() {
+		if err := s.relay.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		s.relay = testrelay.SpawnKilled(t)
+		s.post("s", 4)
+	})
+	s.c.awaitID(t, "s4")
+	s.settle("b")
+	s.apart(func() { s.post("s", 2, 3) })
+	s.c.awaitID(t, "s3")
+	s.end("s", "0", "1", "gap 4", "4", "2", "3")
 }

@@ -53,7 +53,7 @@ type track struct {
 
 	// asked: a request has asked for what is above done, and nothing has come.
 	asked bool
-	// read is the position at an earlier relay, until this one has told where
+	// read is the last event of an earlier relay, until this one has told where
 	// the session begins; nil otherwise.
 	read *point
 }
@@ -129,11 +129,13 @@ func (ts *tracks) advance(t *track, at point, id identity) {
 // again is known by its identity. It reports whether there are any.
 func (ts *tracks) rewind() bool {
 	for _, t := range ts.bySession {
+		last := t.done
 		for _, s := range t.above {
 			ts.absorbed(s.id)
+			last = s.at
 		}
 		if t.read == nil {
-			t.read = new(t.done)
+			t.read = &last
 		}
 		t.done, t.above = point{0, -1}, nil
 	}

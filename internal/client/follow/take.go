@@ -103,6 +103,7 @@ func (f *follower) takeReplay(r *request, text []byte) error {
 	switch t := f.tracks.bySession[e.session]; {
 	case t != nil && t.waiting == r.index:
 		if e.at.compare(t.done) <= 0 {
+			t.asked = false
 			return nil // of everything, what was seen
 		}
 	case t != nil && t.born < f.connection, !r.all, !f.searching:
@@ -132,9 +133,11 @@ func (f *follower) owed() bool {
 // deliver hands an event on, unless it was before, and takes note of its place.
 func (f *follower) deliver(e *event, text []byte) error {
 	if t := f.tracks.bySession[e.session]; e.sequenced && t != nil && t.asked {
-		if t.asked = false; t.passedOver(e) {
+		if t.asked = false; f.passedOver(t, e) {
 			f.notice(Notice{Kind: Gap, Session: e.session, Epoch: e.at.epoch, Seq: e.at.seq})
-			f.tracks.skip(t, e.at)
+			if t.read == nil { // or what is missing may just come later
+				f.tracks.skip(t, e.at)
+			}
 		}
 	}
 	if err := f.hand(e, text); err != nil {
@@ -152,10 +155,16 @@ func (f *follower) deliver(e *event, text []byte) error {
 }
 
 // passedOver reports whether e, the first event since its session was asked
-// for, tells that others are gone, those seen above the position among them. Of
-// a position before an epoch's first event the relay does not say so (R168).
-func (t *track) passedOver(e *event) bool {
-	return t.done.seq < 0 && len(t.above) > 0 && t.above[0].at.compare(e.at) < 0
+// for, tells that others are gone where the relay does not: of a position
+// before an epoch's first event (R168), and of everything (R171).
+func (f *follower) passedOver(t *track, e *event) bool {
+	switch {
+	case t.read != nil: // a relay with other events, of which the filter may hide some
+		return !f.hides && e.at.seq > 0 && !e.at.follows(*t.read) && !f.memory.has(e.id)
+	case t.done.seq < 0: // so are those that were seen
+		return len(t.above) > 0 && t.above[0].at.compare(e.at) < 0
+	}
+	return f.fromLimit == 0 && !e.at.follows(t.done)
 }
 
 // hand hands an event on, unless it was before.
