@@ -152,6 +152,9 @@ func (f *follower) run(ctx context.Context) error {
 		f.up, f.progress = false, false
 		began := f.now()
 		err := f.attend(ctx)
+		if f.up && f.lostAt.IsZero() {
+			f.lostAt = f.heard
+		}
 		_, broken := errors.AsType[sinkError](err)
 		_, refused := errors.AsType[*Refusal](err)
 		switch {
@@ -202,9 +205,6 @@ func (f *follower) lost(err error) {
 		f.notice(Notice{Kind: Unreachable, Text: why})
 	}
 	f.down, f.why = true, why
-	if f.up && f.lostAt.IsZero() {
-		f.lostAt = f.heard
-	}
 }
 
 func (f *follower) notice(n Notice) { f.sink.Notice(n) }

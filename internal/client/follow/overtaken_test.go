@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-relay/sluice/codec/aep"
 	"github.com/sluice-relay/sluice/internal/faults"
 	"github.com/sluice-relay/sluice/internal/relaytest"
 	"github.com/sluice-relay/sluice/internal/testrelay"
@@ -325,4 +326,28 @@ func TestRewoundOvertaken(t *testing.T) {
 	s.apart(func() { s.post("s", 2, 3) })
 	s.c.awaitID(t, "s3")
 	s.end("s", "0", "1", "gap 4", "4", "2", "3")
+}
+
+// R173: a relay that takes no positions refuses some requests when the live
+// connection is there already. What began before the reader is not owed then.
+func TestRefusedBesideLive(t *testing.T) {
+	relay := testrelay.SpawnKilled(t, "AEP_MAX_FROM=0")
+	hour := time.Now().Add(-time.Hour).Format(time.RFC3339)
+	for _, session := range []string{"old", "a", "b"} {
+		mustPublish(t, relay.Addr, relaytest.Event{ID: session, Session: session, Time: hour}.JSON())
+	}
+	c := newCollector()
+	r := startFollow(t, Options{Relay: at(t, relay.Addr), From: []aep.Position{{Session: "a"}, {Session: "b"}}}, c)
+	mustPublish(t, relay.Addr, relaytest.Event{ID: "a1", Session: "a", Seq: 1}.JSON(), relaytest.Event{ID: "b1", Session: "b", Seq: 1}.JSON())
+	c.awaitEvents(t, 2)
+	for _, probe := range []string{"one", "two"} {
+		mustPublish(t, relay.Addr, relaytest.Event{ID: probe, Session: probe, Time: time.Now().Format(time.RFC3339)}.JSON())
+		c.awaitID(t, probe)
+	}
+	if err := r.end(t); err != nil {
+		t.Error(err)
+	}
+	if c.ids["old"] > 0 {
+		t.Errorf("%q", c.lines())
+	}
 }
