@@ -58,6 +58,9 @@ func (f *follower) attend(parent context.Context) (err error) {
 	defer cancel()
 	a := f.connect(ctx, &wg)
 	defer func() {
+		if parent.Err() != nil && f.o.State != "" {
+			f.leave()
+		}
 		if _, broken := errors.AsType[sinkError](err); !broken {
 			err = errors.Join(f.releaseLoose(), err)
 		}

@@ -45,7 +45,8 @@
 //   - F2: a position never passes an event of its session that may still come,
 //     but for the bound of events above it.
 //   - F3: of the events that wait at the end of a connection none is dropped:
-//     they are handed on, and their positions stay behind.
+//     they are handed on, and their positions stay behind. At the reader's end
+//     those are left to the next one that a state file tells a position of.
 //
 // Specification: the AEP 0.1 relay contract, sections 7, 8, 11, 12 and 15.
 package follow

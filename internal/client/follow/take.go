@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sluice-relay/sluice/codec/aep"
@@ -233,6 +234,15 @@ func (f *follower) releaseLoose() error {
 		}
 	}
 	return nil
+}
+
+// leave drops what waits and comes again to the next reader, from the positions
+// of the state file: it may be more than the file has identities of.
+func (f *follower) leave() {
+	f.held = slices.DeleteFunc(f.held, func(text []byte) bool {
+		e, ok := f.parse(text)
+		return ok && f.tracks.bySession[e.session] != nil
+	})
 }
 
 // gap tells what is gone, and moves the position past it.
