@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -173,7 +174,19 @@ func TestGapWithoutPositions(t *testing.T) {
 	f("just nothing is gone", []uint64{0, 1, 2}, []uint64{3, 4, 5, 6}, "0", "1", "2", "3", "4", "5", "6")
 	f("one is gone", []uint64{0, 1, 2}, []uint64{3, 4, 5, 6, 7}, "0", "1", "2", "gap 4", "4", "5", "6", "7")
 	f("one that is late is gone", []uint64{0, 2, 3}, []uint64{1, 4, 5}, "0", "2", "3", "gap 2", "4", "5")
+	f("a number that is not there", []uint64{0, 2, 3}, []uint64{4}, "0", "2", "3", "4")
 	f("one that is late is there", []uint64{0, 2, 3}, []uint64{1}, "0", "2", "3", "1")
+}
+
+// A number that never was is no gap where the relay vouches for it.
+func TestHoleIsNoGap(t *testing.T) {
+	s := startStage(t, Options{All: true})
+	s.settle("a")
+	s.post("s", 0, 2, 3)
+	s.c.awaitID(t, "s3")
+	s.apart(func() { s.post("s", 4) })
+	s.c.awaitID(t, "s4")
+	s.end("s", "0", "2", "3", "4")
 }
 
 // R168: nor does a relay that was started anew.
@@ -308,6 +321,23 @@ func TestRewoundAbove(t *testing.T) {
 	s.end("s", "7", "9", "10")
 }
 
+// What a filter may hide is not missing there.
+func TestRewoundHidden(t *testing.T) {
+	s := startStage(t, Options{All: true, Filter: `{"type":"progress.*"}`})
+	s.settle("a")
+	s.post("s", 0)
+	s.c.awaitID(t, "s0")
+	s.apart(func() {
+		if err := s.relay.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		s.relay = testrelay.SpawnKilled(t)
+		s.post("s", 5)
+	})
+	s.c.awaitID(t, "s5")
+	s.end("s", "0", "5")
+}
+
 // What overtakes others at a relay that was started anew does not hide them.
 func TestRewoundOvertaken(t *testing.T) {
 	s := startStage(t, Options{All: true})
@@ -349,5 +379,59 @@ func TestRefusedBesideLive(t *testing.T) {
 	}
 	if c.ids["old"] > 0 {
 		t.Errorf("%q", c.lines())
+	}
+}
+
+// Of a relay that held nothing at the beginning everything is owed.
+func TestBlankOvertaken(t *testing.T) {
+	s := &stage{tb: t, relay: testrelay.SpawnKilled(t), c: newCollector()}
+	s.proxy = startCutter(t, s.relay.Addr, 1, 1)
+	s.proxy.calm.Store(true)
+	// Only what comes after the reader has looked around is published.
+	looked := make(chan struct{})
+	relay := at(t, s.proxy.addr)
+	relay.HTTP.Transport = &streams{relay.HTTP.Transport.(*http.Transport), sync.OnceFunc(func() { close(looked) })}
+	s.run = startFollow(t, Options{Relay: relay}, s.c)
+	<-looked
+	for deadline := time.Now().Add(patience); s.c.events() == 0; time.Sleep(time.Millisecond) { // pacing
+		if s.post("hello", 0); time.Now().After(deadline) {
+			t.Fatal("no event comes")
+		}
+	}
+	s.post("s", 2)
+	s.c.awaitID(t, "s2")
+	s.apart(func() { s.post("s", 0, 1) })
+	s.c.awaitID(t, "s1")
+	s.end("s", "2", "0", "1")
+}
+
+// streams tells of the first request for a stream.
+type streams struct {
+	*http.Transport
+	asked func()
+}
+
+func (s *streams) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/stream" {
+		s.asked()
+	}
+	return s.Transport.RoundTrip(r)
+}
+
+// A session whose position was forgotten, maybe, is not asked for from its
+// beginning: what was read would come again.
+func TestForgottenBegins(t *testing.T) {
+	for _, forgotten := range []bool{false, true} {
+		f := &follower{sink: discard{}, tracks: newTracks(maxAbove, ignore), memory: newMemory(maxAbove), complete: true, saidForgotten: forgotten}
+		if err := f.takeLive([]byte(relaytest.Event{Session: "s", Epoch: 1, Seq: 5}.JSON())); err != nil {
+			t.Fatal(err)
+		}
+		want := aep.Position{Session: "s", Epoch: 1, Seq: -1}
+		if forgotten {
+			want.Seq = 5
+		}
+		if got := f.tracks.bySession["s"].position(); got != want {
+			t.Errorf("forgotten %v: %v, want %v", forgotten, got, want)
+		}
 	}
 }
