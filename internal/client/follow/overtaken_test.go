@@ -72,6 +72,15 @@ func (s *stage) apart(do func()) {
 	s.proxy.backend.Store(&s.relay.Addr)
 }
 
+// restart ends the relay and starts another.
+func (s *stage) restart(env ...string) {
+	s.tb.Helper()
+	if err := s.relay.Stop(); err != nil {
+		s.tb.Fatal(err)
+	}
+	s.relay = testrelay.SpawnKilled(s.tb, env...)
+}
+
 // end ends the follower and checks what it told of a session besides what is
 // told once of the connection: events and gaps in their order.
 func (s *stage) end(session string, want ...string) {
@@ -199,10 +208,7 @@ func TestRewoundTrimmed(t *testing.T) {
 			s.post("s", 0, 1, 2)
 			s.c.awaitID(t, "s2")
 			s.apart(func() {
-				if err := s.relay.Stop(); err != nil {
-					t.Fatal(err)
-				}
-				s.relay = testrelay.SpawnKilled(t, "AEP_BUFFER=4")
+				s.restart("AEP_BUFFER=4")
 				s.emitter = emitter
 				s.post("s", apart...)
 			})
@@ -224,7 +230,7 @@ func TestRewoundTrimmed(t *testing.T) {
 // Where the search for sessions was given up, one that is met later may be old,
 // and is not owed from its beginning.
 func TestGivenUpSearch(t *testing.T) {
-	incomplete, asked := make(chan struct{}), make(chan string, 1)
+	incomplete, settled, asked := make(chan struct{}), make(chan struct{}), make(chan string, 1)
 	s := startScript(t, func(n int64, b *block, r *http.Request) {
 		b.say(": open x")
 		switch n {
@@ -232,6 +238,8 @@ func TestGivenUpSearch(t *testing.T) {
 			b.event("a", "o", 0)
 		case 2:
 			<-incomplete
+			b.event("p", "probe", 0) // waits until the catching up is over
+			<-settled
 			b.event("b", "old", 500)
 		case 3:
 			asked <- r.URL.Query().Get("from")
@@ -247,7 +255,10 @@ func TestGivenUpSearch(t *testing.T) {
 	r := startFollow(t, Options{Relay: at(t, s.addr()), searchBytes: 10_000}, c)
 	c.awaitNotice(t, Incomplete)
 	close(incomplete)
-	if got, want := <-asked, `[{"session":"old","epoch":0,"seq":500},{"session":"o","epoch":0,"seq":0}]`; got != want {
+	c.awaitID(t, "p")
+	close(settled)
+	const want = `[{"session":"old","epoch":0,"seq":500},{"session":"probe","epoch":0,"seq":0},{"session":"o","epoch":0,"seq":0}]`
+	if got := <-asked; got != want {
 		t.Errorf("from %s, want %s", got, want)
 	}
 	if err := r.end(t); err != nil {
@@ -311,10 +322,7 @@ func TestRewoundAbove(t *testing.T) {
 	s.post("s", 7, 9)
 	s.c.awaitID(t, "s9")
 	s.apart(func() {
-		if err := s.relay.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		s.relay = testrelay.SpawnKilled(t)
+		s.restart()
 		s.post("s", 10)
 	})
 	s.c.awaitID(t, "s10")
@@ -328,10 +336,7 @@ func TestRewoundHidden(t *testing.T) {
 	s.post("s", 0)
 	s.c.awaitID(t, "s0")
 	s.apart(func() {
-		if err := s.relay.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		s.relay = testrelay.SpawnKilled(t)
+		s.restart()
 		s.post("s", 5)
 	})
 	s.c.awaitID(t, "s5")
@@ -345,10 +350,7 @@ func TestRewoundOvertaken(t *testing.T) {
 	s.post("s", 0, 1)
 	s.c.awaitID(t, "s1")
 	s.apart(func() {
-		if err := s.relay.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		s.relay = testrelay.SpawnKilled(t)
+		s.restart()
 		s.post("s", 4)
 	})
 	s.c.awaitID(t, "s4")
