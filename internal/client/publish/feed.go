@@ -54,7 +54,7 @@ type feed struct {
 
 	// Owned by read.
 	part   []byte // the beginning of a line
-	skip   bool   // the line is too long; part is its beginning
+	skip   bool   // the line is too long: it has more than white space beyond part
 	number int64  // of the line that is being read
 
 	// Guarded by mu.
@@ -67,6 +67,9 @@ type feed struct {
 	stopped bool  // nothing more is wanted, not even what is in open
 	err     error // of the input
 }
+
+// blanks are the octets of white space around a line.
+const blanks = " \t\r"
 
 func newFeed(l limits) *feed {
 	f := &feed{limits: l, open: new(batch), number: 1}
@@ -120,10 +123,15 @@ func (f *feed) take(p []byte) bool {
 	return !f.ended
 }
 
-// keep keeps p as a part of a line, as far as a line may be.
+// keep keeps p as a part of a line, as far as a line may be. White space before
+// the line, and beyond what is kept, counts for nothing.
 func (f *feed) keep(p []byte) {
-	if room := f.limits.lineBytes + 1 - len(f.part); len(p) > room {
-		p, f.skip = p[:max(room, 0)], true
+	if len(f.part) == 0 {
+		p = bytes.TrimLeft(p, blanks)
+	}
+	if room := max(f.limits.lineBytes+1-len(f.part), 0); len(p) > room {
+		f.skip = f.skip || len(bytes.Trim(p[room:], blanks)) > 0
+		p = p[:room]
 	}
 	f.part = append(f.part, p...)
 }
@@ -141,7 +149,7 @@ func (f *feed) newline() {
 // wanted. White space around a line counts for nothing, and a line of nothing
 // else neither (R74).
 func (f *feed) addLocked(text []byte) bool {
-	text = bytes.Trim(text, " \t\r")
+	text = bytes.Trim(text, blanks)
 	if len(text) == 0 {
 		return true
 	}

@@ -72,6 +72,11 @@ func TestFeedLines(t *testing.T) {
 	f("12345678901\n1\n", "2:1 1! |")
 	f("x\n12345678901234567890\n\n1\n", "1:x 4:1 2! |")
 	f(strings.Repeat("z", 50)+"\n"+strings.Repeat("z", 50), "1! 2! |")
+	space := strings.Repeat(" ", 20)
+	f(space+"\na\n"+space, "2:a |")
+	f(space+"a"+space+"\n"+space+"b"+space, "1:a 2:b |")
+	f(space+"12345678901\n"+space+strings.Repeat("z", 20)+space, "1! 2! |")
+	f("a"+space+"b\na\n", "2:a 1! |")
 }
 
 // A line that is longer than the bound is not held.
