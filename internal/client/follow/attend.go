@@ -64,7 +64,7 @@ func (f *follower) attend(parent context.Context) (err error) {
 		if _, broken := errors.AsType[sinkError](err); !broken {
 			err = errors.Join(f.releaseLoose(), err)
 		}
-		f.searching, f.complete, f.loose = false, false, false
+		f.searching, f.loose = false, false
 	}()
 	save := time.NewTicker(saveEvery)
 	defer save.Stop()

@@ -315,32 +315,24 @@ func TestFirstTrimmed(t *testing.T) {
 	}
 }
 
-// What was seen above a position is not missing at a relay that was started anew.
-func TestRewoundAbove(t *testing.T) {
-	s := startStage(t, Options{All: true})
-	s.settle("a")
-	s.post("s", 7, 9)
-	s.c.awaitID(t, "s9")
-	s.apart(func() {
-		s.restart()
-		s.post("s", 10)
-	})
-	s.c.awaitID(t, "s10")
-	s.end("s", "7", "9", "10")
-}
-
-// What a filter may hide is not missing there.
-func TestRewoundHidden(t *testing.T) {
-	s := startStage(t, Options{All: true, Filter: `{"type":"progress.*"}`})
-	s.settle("a")
-	s.post("s", 0)
-	s.c.awaitID(t, "s0")
-	s.apart(func() {
-		s.restart()
-		s.post("s", 5)
-	})
-	s.c.awaitID(t, "s5")
-	s.end("s", "0", "5")
+// Neither what was seen above a position nor what a filter may hide is missing
+// at a relay that was started anew.
+func TestRewoundIsNoGap(t *testing.T) {
+	f := func(o Options, before []uint64, after uint64, want ...string) {
+		t.Helper()
+		s := startStage(t, o)
+		s.settle("a")
+		s.post("s", before...)
+		s.c.awaitID(t, fmt.Sprint("s", before[len(before)-1]))
+		s.apart(func() {
+			s.restart()
+			s.post("s", after)
+		})
+		s.c.awaitID(t, fmt.Sprint("s", after))
+		s.end("s", want...)
+	}
+	f(Options{All: true}, []uint64{7, 9}, 10, "7", "9", "10")
+	f(Options{All: true, Filter: `{"type":"progress.*"}`}, []uint64{0}, 5, "0", "5")
 }
 
 // What overtakes others at a relay that was started anew does not hide them.
