@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,17 +44,22 @@ func TestDoctor(t *testing.T) {
 		if !slices.Contains(args, "--timeout") {
 			args = append([]string{"--timeout", "1m"}, args...)
 		}
-		o := runClient(t, nil, env, (*app).doctorCommand, append([]string{"doctor"}, args...)...)
-		if o.code != code || !strings.Contains(o.stdout, stdout) || !regexp.MustCompile(stderr).MatchString(o.stderr) {
+		var o outcome
+		for range 20 { // a busy machine is warned of: it is slow
+			o = runClient(t, nil, env, (*app).doctorCommand, append([]string{"doctor"}, args...)...)
+			if !strings.Contains(o.stderr, "nothing failed") {
+				break
+			}
+		}
+		if o.code != code || !strings.Contains(o.stdout, stdout) || !strings.Contains(o.stderr, stderr) {
 			t.Errorf("%s: exit %d, want %d, %q and %q:\n%s%s", name, o.code, code, stdout, stderr, o.stdout, o.stderr)
 		}
 	}
-	const well = "all is well|nothing failed" // a busy machine is warned of: it is slow
 	nowhere := httptest.NewServer(http.NotFoundHandler())
 	defer nowhere.Close()
-	f("well", env, exitOK, "ok    websocket    upgraded", well, "--quick", "--publish", "--admin", "off", p.addr)
-	f("from the environment", append(env, "SLUICE_URL=http://"+p.addr), exitOK, "skip  publish", well, "--quick", "--admin", "off")
-	f("JSON", env, exitOK, `"verdict": "ok"`, well, "--quick", "--json", "--admin", "off", p.addr)
+	f("well", env, exitOK, "ok    websocket    upgraded", "all is well", "--quick", "--publish", "--admin", "off", p.addr)
+	f("from the environment", append(env, "SLUICE_URL=http://"+p.addr), exitOK, "skip  publish", "all is well", "--quick", "--admin", "off")
+	f("JSON", env, exitOK, `"verdict": "ok"`, "all is well", "--quick", "--json", "--admin", "off", p.addr)
 	f("no token", nil, exitUnwell, "-> set AEP_TOKEN or --token-file", "1 of 14 checks failed", "--quick", p.addr)
 	f("not a relay", env, exitUnwell, "check the URL", "1 of 14 checks failed", nowhere.URL)
 	f("twice", env, exitUsage, "", "given twice", "--url", "http://x", p.addr)

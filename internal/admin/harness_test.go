@@ -244,7 +244,7 @@ func (f *fixture) raw(request string) string {
 // eventually waits for what another goroutine does.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) { // polling
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", patience, what)
 		}
@@ -254,7 +254,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // leaked returns the stacks of goroutines that serve or use this package, other
 // than the caller's, if any are left after a while.
 func leaked() string {
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // polling
 		var left []string
 		buf := make([]byte, 4<<20)
 		buf = buf[:runtime.Stack(buf, true)]
